@@ -24,6 +24,11 @@ static inline bool dtype_is_float(DType t)
     return dtype_info[t].class == DTC_FLOAT;
 }
 
+static inline bool dtype_is_half(DType t) /* a float of 16 bits: f16, bf16 */
+{
+    return dtype_is_float(t) && dtype_info[t].bits == 16;
+}
+
 static inline bool dtype_is_complex(DType t)
 {
     return dtype_info[t].class == DTC_COMPLEX;

@@ -26,13 +26,13 @@ static LLVMValueRef join_pair(TileLower *l, DType t, uint32_t r,
 /* The products of 16-bit floats are exact in f32: rounded once, as the scalar ones are. */
 static bool multiplies(const TileOp *op)
 {
-    return op->inst->op == OP_MULTIPLY && (op->dtype == DT_BF16 || op->dtype == DT_F16);
+    return op->inst->op == OP_MULTIPLY && dtype_is_half(op->dtype);
 }
 
 /* Whether the integers are the last digits of a power of two in the float: of 128 in bf16, of 1024 in f16. */
 static bool fits_digits(DType from, DType to)
 {
-    bool is_half = to == DT_BF16 || to == DT_F16;
+    bool is_half = dtype_is_half(to);
     return is_half && dtype_is_integer(from) &&
            dtype_info[from].bits <= (uint32_t)dtype_info[to].mantissa_bits &&
            (dtype_info[from].bits == 4 || dtype_info[from].bits == 8);

@@ -175,7 +175,7 @@ static const char *check_arrays(const Instruction *inst, Arena *a)
                 s->dims[last - 1] == l->dims[last - 1] &&
                 s->dims[last] == r->dims[last - 1] &&
                 (last == 1 || s->dims[0] == l->dims[0]);
-    if (!fits || (s->dtype != DT_F32 && s->dtype != DT_F16 && s->dtype != DT_BF16))
+    if (!fits || (s->dtype != DT_F32 && !dtype_is_half(s->dtype)))
         return arena_printf(
             a,
             "expects a result of f32, bf16 or f16 with the free dimensions of "
@@ -291,7 +291,7 @@ static bool is_byte(DType t)
 bool block_scaled_in_library(DType lhs, DType rhs, DType lhs_scale, DType rhs_scale,
                              DType result, int64_t block)
 {
-    if (result != DT_F32 && result != DT_BF16 && result != DT_F16)
+    if (result != DT_F32 && !dtype_is_half(result))
         return false;
     if (lhs == DT_F4E2M1FN && rhs == DT_F4E2M1FN)
         return block == 16 && lhs_scale == DT_F8E4M3FN && rhs_scale == DT_F8E4M3FN;

@@ -216,7 +216,7 @@ bool convolution_has_types(const Instruction *conv)
 {
     DType a = conv->operands[0]->shape->dtype, b = conv->operands[1]->shape->dtype;
     DType d = conv->shape->dtype;
-    return a == b && (a == DT_F16 || a == DT_BF16 || a == DT_F32) && d == a;
+    return a == b && (dtype_is_half(a) || a == DT_F32) && d == a;
 }
 
 bool convolution_bias_fits(const Instruction *conv, const Instruction *broadcast)

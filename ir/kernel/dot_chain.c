@@ -7,7 +7,7 @@ enum { MOST_STEPS = 16 /* of what is followed */, MOST_DOT_DEPTH = 256 };
 
 static bool is_half(const Shape *s)
 {
-    return s->dtype == DT_F16 || s->dtype == DT_BF16;
+    return dtype_is_half(s->dtype);
 }
 
 const Instruction *dot_chain_factor(const Instruction *operand, DType factor)
@@ -113,7 +113,7 @@ const char *dot_chain_find(const Instruction *fusion, Arena *scratch, DotChain *
     if (out->count == 0)
         return "no dot has a factor that is made of dots";
     out->factor = dot_chain_factor(inner[0]->operands[0], DT_INVALID)->shape->dtype;
-    if (out->factor != DT_F16 && out->factor != DT_BF16)
+    if (!dtype_is_half(out->factor))
         return "its factors are not of 16 bits each";
     for (uint32_t i = 0; i < out->inner_count && wrong == NULL; i++)
         wrong = inner_wrong(out, inner[i]);

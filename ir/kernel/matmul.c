@@ -134,12 +134,12 @@ static bool has_types(const Instruction *dot)
     DType d = dot->shape->dtype;
     if (is_f8(a) && is_f8(b))
         return (a == DT_F8E4M3FN || b == DT_F8E4M3FN) &&
-               (d == DT_F32 || d == DT_BF16 || d == DT_F16);
+               (d == DT_F32 || dtype_is_half(d));
     if (a != b)
         return false;
     if (a == DT_S8)
         return d == DT_S32;
-    if (a == DT_F16 || a == DT_BF16)
+    if (dtype_is_half(a))
         return d == a || d == DT_F32;
     return (a == DT_F32 || a == DT_F64) && d == a;
 }
@@ -268,7 +268,7 @@ static const Instruction *take_scale(const Instruction *fusion, const Instructio
 static bool scaled_call(const Instruction *fusion, MatmulCall *out)
 {
     const Instruction *x = inst_called(fusion, 0)->root;
-    if (x->op == OP_CONVERT && (x->shape->dtype == DT_BF16 || x->shape->dtype == DT_F16))
+    if (x->op == OP_CONVERT && dtype_is_half(x->shape->dtype))
         x = x->operands[0];
     for (uint32_t i = 0; i < 2 && x != NULL && x->op == OP_MULTIPLY; i++)
         x = take_scale(fusion, x, i, out);

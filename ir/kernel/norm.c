@@ -305,7 +305,7 @@ uint32_t norm_statistic(const Norm *norm, const Instruction *inst)
 bool norm_has_types(const Norm *norm, const Instruction *last)
 {
     DType t = norm->x->shape->dtype, scale = norm->scale->shape->dtype;
-    return (t == DT_F32 || t == DT_F16 || t == DT_BF16) && last->shape->dtype == t &&
+    return (t == DT_F32 || dtype_is_half(t)) && last->shape->dtype == t &&
            (scale == DT_F32 || scale == t) &&
            (norm->bias == NULL || norm->bias->shape->dtype == scale) && norm->columns > 1;
 }

@@ -105,7 +105,7 @@ static Instruction *float_key(const Maker *k, Instruction *x, bool is_total)
 
 static bool has_key(DType t)
 {
-    bool is_float = t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F64;
+    bool is_float = dtype_is_half(t) || t == DT_F32 || t == DT_F64;
     return t == DT_PRED || is_float || (dtype_is_integer(t) && dtype_info[t].bits >= 8);
 }
 

@@ -55,7 +55,7 @@ static void wanted_order(const Array *a, bool features_last, int64_t *out)
 
 static bool is_narrow_float(const Shape *s)
 {
-    return s->dtype == DT_BF16 || s->dtype == DT_F16;
+    return dtype_is_half(s->dtype);
 }
 
 /* Other images with the features before all places are left so: the library turns them itself, but takes half as long

@@ -25,7 +25,7 @@ static bool is_f8_array(const Instruction *inst)
 
 static bool is_half(const Instruction *inst)
 {
-    return inst->shape->dtype == DT_BF16 || inst->shape->dtype == DT_F16;
+    return dtype_is_half(inst->shape->dtype);
 }
 
 static bool is_number(const Instruction *inst)

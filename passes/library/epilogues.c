@@ -314,8 +314,7 @@ static bool add_scales(Epilogues *e, Instruction *dot)
         Instruction *by = NULL;
         if (is_scaling)
             by = next->operands[next->operands[0] == last];
-        bool rounds = next->op == OP_CONVERT &&
-                      (next->shape->dtype == DT_BF16 || next->shape->dtype == DT_F16);
+        bool rounds = next->op == OP_CONVERT && dtype_is_half(next->shape->dtype);
         if (!rounds && (!is_scaling || !matmul_scale_fits(by) || by->control_count != 0))
             break;
         inside[n++] = last;

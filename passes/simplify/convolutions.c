@@ -67,7 +67,7 @@ bool convolution_is_dense_half(const Rewriter *r, const Instruction *conv,
                                ConvolutionShape *out)
 {
     DType t = conv->operands[0]->shape->dtype;
-    return (t == DT_BF16 || t == DT_F16) && rw_is_static(conv->shape) &&
+    return dtype_is_half(t) && rw_is_static(conv->shape) &&
            convolution_shape(conv, out) &&
            convolution_work(out) >= r->cx->settings->library_convolution_work &&
            inst_int(conv, ATTR_FEATURE_GROUP_COUNT, 1) == 1 &&

@@ -8,7 +8,7 @@ static const char library[] = "cudnn";
 static bool is_half(const AttentionArray *a)
 {
     DType t = a->base->shape->dtype;
-    return t == DT_F16 || t == DT_BF16;
+    return dtype_is_half(t);
 }
 
 /* Rounds the weights to the type of v and the result once: a result of that type asks for no more. */

@@ -425,8 +425,7 @@ static bool fits(const Matcher *c, const AttentionArray *arrays)
         if (!has_type || (is_made && elements != shape_elements(x->base->shape)))
             return false;
     }
-    return (t == DT_F16 || t == DT_BF16) &&
-           attention_band_fits(&c->a->band, c->a->parts.columns);
+    return dtype_is_half(t) && attention_band_fits(&c->a->band, c->a->parts.columns);
 }
 
 static bool match_fusion(const Instruction *fusion, Matcher *c)

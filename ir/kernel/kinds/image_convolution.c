@@ -86,7 +86,7 @@ static const char *hero_illegal(const Instruction *hero)
 {
     const Shape *x = hero->operands[0]->shape;
     DType t = x->dtype;
-    if ((t != DT_BF16 && t != DT_F16) || hero->operands[1]->shape->dtype != t ||
+    if (!dtype_is_half(t) || hero->operands[1]->shape->dtype != t ||
         contract_accumulator(hero) != DT_F32)
         return "it does not multiply numbers of 16 bits";
     if (hero->shape->dtype != t && hero->shape->dtype != DT_F32)

@@ -124,8 +124,7 @@ static OpCode atomic_of(OpCode op, DType t, bool any_order)
 {
     bool is_byte = dtype_info[t].bits >= 8;
     bool is_integer = dtype_is_integer(t) && is_byte, is_pred = t == DT_PRED;
-    bool is_number =
-        is_integer || t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F64;
+    bool is_number = is_integer || dtype_is_half(t) || t == DT_F32 || t == DT_F64;
     switch (op) {
     case OP_ADD:
         if (is_pred)

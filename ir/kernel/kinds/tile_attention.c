@@ -18,7 +18,7 @@
 
 static bool is_half(const Instruction *inst)
 {
-    return inst->shape->dtype == DT_F16 || inst->shape->dtype == DT_BF16;
+    return dtype_is_half(inst->shape->dtype);
 }
 
 static const char *arrays_illegal(const Attention *a, const Instruction *statistics)

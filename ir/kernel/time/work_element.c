@@ -199,7 +199,7 @@ static const Instruction *rotated(const Instruction *inst)
 static double share_of_pair(const WorkBuilder *b, const Instruction *inst)
 {
     DType t = inst->shape->dtype;
-    if (!b->is_paired || (t != DT_BF16 && t != DT_F16))
+    if (!b->is_paired || !dtype_is_half(t))
         return 1;
     if (inst->op == OP_MULTIPLY)
         return 0.5;
