@@ -44,10 +44,4 @@ struct ScalarKernel {
  * numbers. */
 bool scalar_kernel(OpCode op, DType in, DType out, bool exact, ScalarKernel *k);
 
-/* One application, for folding single elements: operands in storage form. */
-static inline void scalar_apply(const ScalarKernel *k, void *out, const void *const *in)
-{
-    k->run(out, in, 1, k);
-}
-
 #endif

@@ -38,7 +38,7 @@ static double apply(const ScalarKernel *k, double a, double b)
     const void *in[3] = {x, y, NULL};
     number_set_double(k->in, x, a);
     number_set_double(k->in, y, b);
-    scalar_apply(k, r, in);
+    k->run(r, in, 1, k);
     return number_get_double(k->out, r);
 }
 
@@ -150,10 +150,10 @@ static void test_nan_form(void **state)
     ScalarKernel k = kernel(OP_SUBTRACT, DT_F32, DT_F32, false);
     float inf[1] = {INFINITY};
     uint32_t r;
-    scalar_apply(&k, &r, (const void *[]){inf, inf});
+    k.run(&r, (const void *[]){inf, inf}, 1, &k);
     assert_int_equal(r, 0x7fc00000);
     k = kernel(OP_NEGATE, DT_F32, DT_F32, false);
-    scalar_apply(&k, &r, (const void *[]){&r});
+    k.run(&r, (const void *[]){&r}, 1, &k);
     assert_int_equal(r, 0xffc00000);
 }
 
@@ -386,7 +386,7 @@ static void expect_complex(OpCode op, double complex a, double complex b,
         number_set_complex(type, x, creal(a), cimag(a));
         number_set_complex(type, y, creal(b), cimag(b));
         ScalarKernel k = kernel(op, type, type, false);
-        scalar_apply(&k, r, (const void *[]){x, y});
+        k.run(r, (const void *[]){x, y}, 1, &k);
         number_get_complex(type, r, got);
         double tolerance = (t ? 1e-14 : 1e-6) * (1 + cabs(want));
         assert_true(fabs(got[0] - creal(want)) <= tolerance);
@@ -420,13 +420,13 @@ static void test_complex(void **state)
     expect_complex(OP_ATAN2, 1, -1, 3.14159265358979323846 * 3 / 4);
     ScalarKernel k = kernel(OP_ABS, DT_C64, DT_F32, true);
     float pair[2] = {3, -4}, size, parts[2];
-    scalar_apply(&k, &size, (const void *[]){pair});
+    k.run(&size, (const void *[]){pair}, 1, &k);
     assert_true(size == 5);
     k = kernel(OP_IMAG, DT_C64, DT_F32, false);
-    scalar_apply(&k, &size, (const void *[]){pair});
+    k.run(&size, (const void *[]){pair}, 1, &k);
     assert_true(size == -4);
     k = kernel(OP_COMPLEX, DT_F32, DT_C64, false);
-    scalar_apply(&k, parts, (const void *[]){&pair[1], &pair[0]});
+    k.run(parts, (const void *[]){&pair[1], &pair[0]}, 1, &k);
     assert_true(parts[0] == -4 && parts[1] == 3);
 }
 
