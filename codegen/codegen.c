@@ -229,7 +229,7 @@ static void fill_report(Variant *v)
     CodegenReport *r = &v->report;
     for (size_t i = 0; i < v->cubin.use_count; i++) {
         const KernelUse *u = &v->cubin.uses[i];
-        r->spill_bytes += u->spill_stores + u->spill_loads;
+        r->spill_bytes += kernel_use_spills(u);
         if (u->registers > r->registers_most)
             r->registers_most = u->registers;
     }
@@ -486,7 +486,7 @@ static CodegenCommand *describe_kernels(const Code *code, Arena *a)
                              .block = {k->block[0], k->block[1], k->block[2]},
                              .shared_bytes = k->shared_bytes + k->static_shared_bytes,
                              .registers = use.registers,
-                             .spill_bytes = use.spill_stores + use.spill_loads};
+                             .spill_bytes = kernel_use_spills(&use)};
         if (code->build.tiles != NULL)
             describe_tile_code(&code->build.tiles[i], &out[i]);
     }

@@ -24,6 +24,11 @@ static const char *quoted(Arena *a, const char *p)
     return end ? arena_text(a, start + 1, (size_t)(end - start - 1)) : "";
 }
 
+uint32_t kernel_use_spills(const KernelUse *use)
+{
+    return use->spill_stores + use->spill_loads;
+}
+
 void assembler_read_log(Arena *a, const char *log, Cubin *out)
 {
     KernelUse *uses = NULL, *use = NULL;

@@ -42,6 +42,9 @@ typedef struct KernelUse {
     uint32_t registers, stack, spill_stores, spill_loads; /* bytes, but for registers */
 } KernelUse;
 
+/* Bytes that a thread of the kernel spills, stores and loads together. */
+uint32_t kernel_use_spills(const KernelUse *use);
+
 typedef struct Cubin {
     const void *data;
     size_t bytes;

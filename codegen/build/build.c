@@ -245,7 +245,7 @@ static uint64_t spilled_bytes(const Cubin *c)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < c->use_count; i++)
-        sum += c->uses[i].spill_stores + c->uses[i].spill_loads;
+        sum += kernel_use_spills(&c->uses[i]);
     return sum;
 }
 
@@ -259,7 +259,7 @@ static void assemble_again(const Build *b, const BuildWorker *w, const char *ptx
     size_t n = 0;
     for (size_t i = 0; i < out->use_count; i++) {
         const KernelUse *u = &out->uses[i];
-        if (u->spill_stores + u->spill_loads != 0 && u->registers < ALL_REGISTERS)
+        if (kernel_use_spills(u) != 0 && u->registers < ALL_REGISTERS)
             names[n++] = u->name;
     }
     const char *error, *text = ptx_without_limit(w->arena, ptx, names, n);

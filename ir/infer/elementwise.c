@@ -1,5 +1,6 @@
 /* Shape rules of elementwise operations (sections 9.1 - 9.4 and 9.7 of the language). */
 #include "ir/infer/rules.h"
+#include "ir/number/number.h"
 
 typedef bool TypeTest(DType t);
 
@@ -72,21 +73,16 @@ const Shape *infer_logical_unary(InferContext *cx, const Instruction *inst)
     return unary(cx, inst, is_pred_integer, "pred or integral");
 }
 
-static DType component_type(DType t)
-{
-    return t == DT_C64 ? DT_F32 : t == DT_C128 ? DT_F64 : t;
-}
-
 const Shape *infer_abs(InferContext *cx, const Instruction *inst)
 {
     const Shape *s = unary(cx, inst, is_signed_numeric, "signed or complex");
-    return s ? infer_with_dtype(cx, s, component_type(s->dtype)) : NULL;
+    return s ? infer_with_dtype(cx, s, number_component(s->dtype)) : NULL;
 }
 
 const Shape *infer_complex_part(InferContext *cx, const Instruction *inst)
 {
     const Shape *s = unary(cx, inst, is_float_complex, "floating or complex");
-    return s ? infer_with_dtype(cx, s, component_type(s->dtype)) : NULL;
+    return s ? infer_with_dtype(cx, s, number_component(s->dtype)) : NULL;
 }
 
 const Shape *infer_is_finite(InferContext *cx, const Instruction *inst)
@@ -311,5 +307,5 @@ DType infer_computed_result(const Instruction *inst)
     DType t = infer_computing_type(inst), result = inst->shape->dtype;
     if (!dtype_is_float(result) || inst->op == OP_CONVERT)
         return result;
-    return dtype_is_complex(t) ? component_type(t) : dtype_is_float(t) ? t : result;
+    return dtype_is_complex(t) ? number_component(t) : dtype_is_float(t) ? t : result;
 }

@@ -1,5 +1,6 @@
 /* See columns.h. */
 #include "passes/simplify/columns.h"
+#include "ir/number/number.h"
 
 const Shape *columns_shape(Columns *c, const Shape *s, int64_t rows, int64_t columns)
 {
@@ -81,11 +82,6 @@ Instruction *columns_product(Columns *c, Instruction *a, Instruction *b, const S
 
 /* -- matrices --------------------------------------------------------------------------------- */
 
-DType matrix_real_type(DType t)
-{
-    return t == DT_C64 ? DT_F32 : t == DT_C128 ? DT_F64 : t;
-}
-
 Instruction *matrix_compare(Rewriter *r, Instruction *a, Instruction *b,
                             int64_t direction)
 {
@@ -108,7 +104,7 @@ Instruction *matrix_both(Rewriter *r, Instruction *a, Instruction *b)
 
 static Instruction *real_part(Rewriter *r, OpCode op, Instruction *x)
 {
-    DType t = matrix_real_type(x->shape->dtype);
+    DType t = number_component(x->shape->dtype);
     return rw_unary(r, op, rw_shape(r, t, x->shape->rank, x->shape->dims), x);
 }
 

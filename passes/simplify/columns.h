@@ -53,7 +53,6 @@ Instruction *columns_reduced(Columns *c, Instruction *x, OpCode op, Instruction 
 
 /* -- matrices --------------------------------------------------------------------------------- */
 
-DType matrix_real_type(DType t);
 Instruction *matrix_compare(Rewriter *r, Instruction *a, Instruction *b,
                             int64_t direction);
 Instruction *matrix_select(Rewriter *r, Instruction *p, Instruction *a, Instruction *b);

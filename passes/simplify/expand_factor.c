@@ -5,6 +5,7 @@
  *   qr:  a = h a, h = 1 - t v v^H, so that a[j, i] is 0 for the rows j to come; v takes their place
  *   the product of the h: q = h q, the last first, from the unit matrix
  *   qr with pivots: the longest of the columns to come changes places with column i before each step */
+#include "ir/number/number.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 #include "passes/simplify/reflections.h"
@@ -50,7 +51,7 @@ static Instruction *exchanged(Columns *c, Instruction *a, Instruction *p,
         matrix_compare(r, rows, columns_repeated(c, p, rows->shape), DIRECTION_EQ);
     Instruction *minus_zero = rw_splat(r, shape_scalar(c->m->intern, s->dtype), -0.0);
     if (dtype_is_complex(s->dtype)) {
-        const Shape *part = shape_scalar(c->m->intern, matrix_real_type(s->dtype));
+        const Shape *part = shape_scalar(c->m->intern, number_component(s->dtype));
         Instruction *zero = rw_splat(r, part, -0.0);
         minus_zero = rw_binary(r, OP_COMPLEX, minus_zero->shape, zero, zero);
     }
@@ -197,7 +198,7 @@ static Instruction *longest_column(Columns *c, Instruction *a, Instruction *fixe
                         rw_splat(r, wide, 0));
     sum = columns_reduced(c, sum, OP_ADD, zero);
     const Shape *real =
-        rw_shape(r, matrix_real_type(a->shape->dtype), c->rank, sum->shape->dims);
+        rw_shape(r, number_component(a->shape->dtype), c->rank, sum->shape->dims);
     sum = rw_convert(r, real, sum);
     Instruction *counts =
         matrix_both(r, columns_compare(c, real, false, DIRECTION_GE),

@@ -9,6 +9,7 @@
  * Signs of vectors are chosen as the evaluator chooses them (ir/eval/jacobi.c). */
 #include <math.h>
 
+#include "ir/number/number.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 
@@ -18,7 +19,7 @@
 
 static Instruction *real_splat(Rewriter *r, const Shape *like, double value)
 {
-    return rw_splat(r, rw_shape(r, matrix_real_type(like->dtype), like->rank, like->dims),
+    return rw_splat(r, rw_shape(r, number_component(like->dtype), like->rank, like->dims),
                     value);
 }
 
@@ -53,7 +54,7 @@ static Instruction *of_type(Rewriter *r, DType t, Instruction *x)
 /* |x|^2 */
 static Instruction *squares(Rewriter *r, Instruction *x)
 {
-    return matrix_squares(r, x, matrix_real_type(x->shape->dtype));
+    return matrix_squares(r, x, number_component(x->shape->dtype));
 }
 
 static Instruction *sum_of_rows(Rewriter *r, Instruction *x)
@@ -89,7 +90,7 @@ static Instruction *any_of(Rewriter *r, Instruction *p)
 
 static double epsilon(DType t)
 {
-    return matrix_real_type(t) == DT_F32 ? 0x1p-23 : 0x1p-52;
+    return number_component(t) == DT_F32 ? 0x1p-23 : 0x1p-52;
 }
 
 /* Of matrix x by rows, [batch, rows, columns]. */
@@ -228,7 +229,7 @@ static Instruction *rows_in_order(Rewriter *r, Instruction *x, Instruction *orde
 Instruction *expand_phases(Rewriter *r, Instruction *x)
 {
     const Shape *s = x->shape, *wide = rw_shape(r, DT_F64, 1, (int64_t[]){s->dims[2]});
-    DType real = matrix_real_type(s->dtype);
+    DType real = number_component(s->dtype);
     Instruction *i = rw_add(r, OP_IOTA, wide, 0, NULL);
     inst_set_int(i, ATTR_IOTA_DIMENSION, 0);
     i = rw_binary(r, OP_ADD, wide, i, rw_splat(r, wide, 1));

@@ -3,6 +3,7 @@
  *   sytrd:  a = h^H a h for reflections h that make column i zero below row i + 1
  *   gtsv:   lu with pivots: row i + 1, or row i if its element is the larger one, less a multiple of the other; then x
  *           from the last row to the first */
+#include "ir/number/number.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
 #include "passes/simplify/reflections.h"
@@ -117,7 +118,7 @@ Instruction *expand_sytrd(Rewriter *r, Instruction *inst, const LapackCall *how)
 
 static Instruction *magnitude(Rewriter *r, Instruction *x)
 {
-    return matrix_squares(r, x, matrix_real_type(x->shape->dtype));
+    return matrix_squares(r, x, number_component(x->shape->dtype));
 }
 
 static Instruction *columns_of(Rewriter *r, Instruction *row, int64_t from, int64_t to)
