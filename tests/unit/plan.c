@@ -526,6 +526,14 @@ static void test_bounds(void **state)
     b.args[b.args_count - 1].index = 3;
     b.args[b.args_count - 2].index = 4;
     assert_non_null(strstr(refusal(&b), "whose operand and result do not fit"));
+    build(&b); /* a gather of groups of one */
+    b.collectives[0].kind = PLAN_ALL_GATHER;
+    b.cliques[0].group_count = 2;
+    b.cliques[0].number_count = 4;
+    b.cliques[0].groups = plan_add_numbers(&b, (int64_t[]){1, 0, 1, 1}, 4);
+    b.args[b.args_count - 1].index = 3;
+    b.args[b.args_count - 2].index = 4;
+    assert_non_null(strstr(refusal(&b), "whose operand and result do not fit"));
     build(&b);
     PlanArg buffers[PLAN_MAX_HOST_BUFFERS + 1];
     for (int i = 0; i <= PLAN_MAX_HOST_BUFFERS; i++) {

@@ -147,6 +147,28 @@ static void test_pairs(void **state)
     expect_order(&m);
 }
 
+/* The first of a thousand commands of one stream is remembered as the last one is. */
+static void test_many(void **state)
+{
+    enum { MANY = 1000 };
+    (void)state;
+    for (int races = 0; races < 2; races++) {
+        Maker m;
+        begin(&m);
+        start(&m, 0);
+        copy(&m, "first", 1, 1, 0);
+        for (int i = 0; i < MANY; i++)
+            copy(&m, "later", 1, 2, 0);
+        close_last(&m, PLAN_ASYNC_START);
+        copy(&m, "beside", 0, races ? 1 : 3, 0);
+        done(&m, 0);
+        if (races)
+            expect_race(&m, "first", "beside");
+        else
+            expect_order(&m);
+    }
+}
+
 /* rows: collectives.M4 (edge: operands, results and temporaries of a region belong to it until
  * its done, on any stream) */
 static void test_reuse(void **state)
@@ -394,12 +416,19 @@ static void test_condition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_condition),   cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_reuse),       cmocka_unit_test(test_two_regions),
-        cmocka_unit_test(test_own_start),   cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_two_streams), cmocka_unit_test(test_empty_start),
-        cmocka_unit_test(test_terms),       cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_conditional), cmocka_unit_test(test_one_communicator),
+        cmocka_unit_test(test_condition),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_two_regions),
+        cmocka_unit_test(test_own_start),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_two_streams),
+        cmocka_unit_test(test_empty_start),
+        cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_conditional),
+        cmocka_unit_test(test_one_communicator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
