@@ -23,6 +23,12 @@ static bool fails(void)
     return __atomic_add_fetch(&fake_calls, 1, __ATOMIC_SEQ_CST) == fake_fail_at;
 }
 
+/* A kernel runs, and never ends. */
+static bool is_endless(void)
+{
+    return __atomic_load_n(&fake_endless, __ATOMIC_SEQ_CST) > 1;
+}
+
 static pthread_mutex_t note_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void note(const char *format, ...)
@@ -127,7 +133,7 @@ static CUresult fake_context_pop(CUcontext *context)
 static CUresult fake_synchronize(void)
 {
     need_context();
-    assert_false(fake_endless > 1);
+    assert_false(is_endless());
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
@@ -328,14 +334,14 @@ static CUresult fake_stream_destroy(CUstream stream)
 static CUresult fake_stream_call(CUstream stream)
 {
     (void)stream;
-    assert_false(fake_endless > 1);
+    assert_false(is_endless());
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
 static CUresult fake_stream_query(CUstream stream)
 {
     (void)stream;
-    if (fake_endless > 1)
+    if (is_endless())
         return CUDA_ERROR_NOT_READY;
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
@@ -385,7 +391,7 @@ static CUresult fake_event_synchronize(CUevent event)
 static CUresult fake_event_query(CUevent event)
 {
     (void)event;
-    return fake_endless > 1 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    return is_endless() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult fake_event_elapsed(float *milliseconds, CUevent start, CUevent end)
@@ -439,14 +445,18 @@ static CUresult fake_launch(const CUlaunchConfig *config, CUfunction function,
 {
     need_context();
     const CUlaunchConfig *c = config;
-    fake_endless += fake_endless == 1;
+    int armed = 1;
+    __atomic_compare_exchange_n(&fake_endless, &armed, 2, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
     assert_true(c->gridDimX && c->gridDimY && c->gridDimZ && !extra);
     assert_in_range(c->blockDimX * c->blockDimY * c->blockDimZ, 1, 1024);
     assert_true(c->numAttrs == 0 || c->attrs);
     if (fails())
         return CUDA_ERROR_UNKNOWN;
-    fake_grid = c->gridDimX * c->gridDimY * c->gridDimZ;
-    fake_block = c->blockDimX * c->blockDimY * c->blockDimZ;
+    uint32_t grid = c->gridDimX * c->gridDimY * c->gridDimZ;
+    __atomic_store_n(&fake_grid, grid, __ATOMIC_RELAXED);
+    uint32_t block = c->blockDimX * c->blockDimY * c->blockDimZ;
+    __atomic_store_n(&fake_block, block, __ATOMIC_RELAXED);
     kernels[(uintptr_t)function - 1].run(parameters);
     note("%s ", kernels[(uintptr_t)function - 1].name);
     return CUDA_SUCCESS;
