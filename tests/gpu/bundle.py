@@ -88,9 +88,9 @@ class Bundle:
         text = self.gxc(hlo, "--emit=plan", f"--target={TARGETS[0]}", f"--libraries={libraries}")
         return [line for line in text.splitlines() if not line.startswith("  options ")]
 
-    def add_random(self, hlo, name):
+    def add_random(self, hlo, name, *options):
         """A program with inputs from a fixed seed and the evaluator's results."""
-        cubin, _ = self.compile(hlo, name, "--libraries=none")
+        cubin, _ = self.compile(hlo, name, *(options or ["--libraries=none"]))
         text = self.gxc("--emit=hlo", "--passes=none", hlo)
         layout = re.search(r"entry_computation_layout=\{\((.*)\)->(.*)\}", text.splitlines()[0])
         shapes = re.compile(r"([a-z]+\d*\w*)\[([\d,]*)\]")
@@ -190,6 +190,8 @@ def main():
     inputs = ROOT / "tests/gpu/inputs"
     for hlo in sorted((inputs / "check").glob("*.hlo")):
         bundle.add_random(hlo, hlo.stem)
+    for hlo in sorted((inputs / "libraries").glob("*.hlo")):  # their first line has the options
+        bundle.add_random(hlo, hlo.stem, *hlo.read_text().splitlines()[0].removeprefix("//").split())
     bundle.write("manifest.txt")
     for hlo in sorted((inputs / "devices").glob("*.hlo")):
         for devices in (2, 4, 8):
