@@ -32,22 +32,28 @@ static void make(PlanBuilder *out)
     *out = m.b;
 }
 
-/* A file whose second variant is the plan in `second`, which is done with; its cubin is the empty one. */
-static void *two_variants(PlanBuilder *second, size_t *size)
+/* A file of two variants, whose plans are done with; the second one's cubin is the empty one. */
+static void *variants(PlanBuilder *first, PlanBuilder *second, size_t *size)
 {
-    PlanBuilder first;
     unsigned char elf[EMPTY_ELF_BYTES];
     void *plan;
     size_t plan_size;
-    make(&first);
     empty_elf(elf);
     assert_true(plan_write(second, &plan, &plan_size));
     const PlanElfSection sections[] = {{PLAN_ELF_PLAN ".1", plan, plan_size},
                                        {PLAN_ELF_CUBIN ".1", elf, sizeof elf}};
-    void *file = artefact_make(&first, sections, 2, size);
+    void *file = artefact_make(first, sections, 2, size);
     free(plan);
     plan_builder_deinit(second);
     return file;
+}
+
+/* The first one is what make() makes. */
+static void *two_variants(PlanBuilder *second, size_t *size)
+{
+    PlanBuilder first;
+    make(&first);
+    return variants(&first, second, size);
 }
 
 /* NULL: the file is opened. */
@@ -120,6 +126,33 @@ static void test_signatures(void **state)
         if (number ? !why || !strstr(why, "its variants are different programs")
                    : why != NULL)
             fail_msg("change %d: %s", number, why ? why : "opened");
+        free(file);
+    }
+}
+
+/* Two arguments, each of which one of two results takes. */
+static void make_aliases(PlanBuilder *out, bool crossed)
+{
+    Maker m;
+    maker_init(&m);
+    for (uint32_t i = 0; i < 4; i++)
+        maker_value(&m, i >= 2, N, crossed ? 1 - i % 2 : i % 2, PLAN_ALIAS_MAY);
+    *out = m.b;
+}
+
+static void test_aliases(void **state)
+{
+    (void)state;
+    for (int crossed = 0; crossed < 2; crossed++) {
+        PlanBuilder a, b;
+        size_t size;
+        make_aliases(&a, false);
+        make_aliases(&b, crossed);
+        void *file = variants(&a, &b, &size);
+        const char *why = opens(file, size);
+        if (crossed ? !why || !strstr(why, "its variants are different programs")
+                    : why != NULL)
+            fail_msg("%d: %s", crossed, why ? why : "opened");
         free(file);
     }
 }
@@ -385,11 +418,11 @@ static void test_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signatures),  cmocka_unit_test(test_unaligned),
-        cmocka_unit_test(test_cubin_bytes), cmocka_unit_test(test_cubin),
-        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_unequal_devices),
-        cmocka_unit_test(test_one_fails),   cmocka_unit_test(test_fills),
-        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_signatures),      cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_unaligned),       cmocka_unit_test(test_cubin_bytes),
+        cmocka_unit_test(test_cubin),           cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_unequal_devices), cmocka_unit_test(test_one_fails),
+        cmocka_unit_test(test_fills),           cmocka_unit_test(test_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
