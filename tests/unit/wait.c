@@ -122,20 +122,26 @@ static void test_loops(void **state)
     close_program(&p);
     p = predicate_program();
     s = open_limited(&p, 0.02);
-    int32_t in = 2, out[2];
-    const size_t one[2] = {1, 1};
+    gxrt_buffer b[3]; /* an argument, two results */
+    for (size_t i = 0; i < 3; i++) {
+        b[i] = (gxrt_buffer){.struct_size = sizeof *b, .bytes = 4};
+        assert_int_equal(gxrt_allocate(s, 0, b[i].bytes, &b[i].data), GXRT_OK);
+    }
+    int32_t in = 2;
+    assert_int_equal(gxrt_copy_to_device(s, 0, b[0].data, &in, sizeof in), GXRT_OK);
+    gxrt_run run = {sizeof run, NULL, b, 1, b + 1, 2};
     fake_endless = 1;
-    gxrt_status st = run_program(s, 1, (int32_t *[]){&in}, one, 2,
-                                 (int32_t *[]){&out[0], &out[1]}, one, NULL);
-    assert_int_equal(st, GXRT_DEVICE_FAILED);
+    assert_int_equal(gxrt_execute(s, 1, &run), GXRT_DEVICE_FAILED);
     assert_non_null(strstr(gxrt_last_error(), "device 0 was not done within 0.02 s"));
+    int live = fake_live;
+    for (size_t i = 0; i < 3; i++)
+        gxrt_free(s, 0, b[i].data);
+    assert_int_equal(fake_live, live); /* they may be in use */
     fake_endless = 0;
+    for (size_t i = 0; i < 3; i++)
+        gxrt_free(s, 0, b[i].data);
     gxrt_session_destroy(s);
-    gxrt_program_destroy(p.program);
-    free(p.file);
-    assert_int_equal(fake_live,
-                     3); /* run_program's buffers: it gave up while they were in use */
-    fake_live = 0;
+    close_program(&p);
 }
 
 /* Without a limit, and with one that is not met, all is as ever. */
