@@ -25,6 +25,25 @@ static int64_t piece_start(const Instruction *slice, const Shape *whole)
     return start;
 }
 
+/* Its elements lie in the order in which the array has them: a bitcast of the slice may count on that. */
+static bool is_in_order(const Shape *slice, const Shape *whole)
+{
+    uint32_t of_slice = 0, of_whole = 0;
+    for (;;) {
+        while (of_slice < slice->rank &&
+               slice->dims[slice->layout->minor_to_major[of_slice]] == 1)
+            of_slice++;
+        while (of_whole < whole->rank &&
+               slice->dims[whole->layout->minor_to_major[of_whole]] == 1)
+            of_whole++;
+        if (of_slice == slice->rank || of_whole == whole->rank)
+            return true;
+        if (slice->layout->minor_to_major[of_slice++] !=
+            whole->layout->minor_to_major[of_whole++])
+            return false;
+    }
+}
+
 /* What all that reads the parameter takes of it; NULL: more than one piece. */
 static const Instruction *piece_of(const Computation *comp, const Uses *uses,
                                    const Instruction *parameter)
@@ -61,7 +80,7 @@ static int64_t piece_offset(const Variant *v, const Instruction *fusion, uint32_
     uint32_t bits = dtype_info[whole->dtype].bits;
     if (slice == NULL || bits % 8 != 0 ||
         shape_elements(slice->shape) == shape_elements(whole) ||
-        is_written(v, fusion, fusion->operands[p]))
+        !is_in_order(slice->shape, whole) || is_written(v, fusion, fusion->operands[p]))
         return -1;
     int64_t start = piece_start(slice, whole);
     return start < 0 || start * (bits / 8) % VARIANT_ARGUMENT_ALIGNMENT != 0
