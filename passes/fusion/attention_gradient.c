@@ -98,7 +98,13 @@ static bool is_of_weights(const Gradient *c, const Instruction *dot)
     return false;
 }
 
-/* Whether e or do / l itself is part of something, other than of a core. */
+static bool is_inside(const Gradient *c, const Instruction *x)
+{
+    return c->is_made[x->id] ||
+           (x->op != OP_DOT && x->op != OP_REDUCE && attention_takes_inside(x));
+}
+
+/* Whether e or do / l itself is part of something that goes into a kernel, other than of a core. */
 static bool reads_parts(const Gradient *c, const Instruction *x, bool *is_seen)
 {
     bool reads = x == c->g.over_sums || x == c->a->parts.exponentials.inst;
@@ -106,7 +112,7 @@ static bool reads_parts(const Gradient *c, const Instruction *x, bool *is_seen)
         if (x == c->g.cores[i])
             return false;
     }
-    if (reads || is_seen[x->id] || !c->is_made[x->id])
+    if (reads || is_seen[x->id] || !is_inside(c, x))
         return reads;
     is_seen[x->id] = true;
     for (uint32_t i = 0; i < x->operand_count && !reads; i++)

@@ -511,20 +511,22 @@ static bool find_do(const Attention *a, FormFinder *c, AttentionGradient *out)
            terms_of(o, v_side).data[0] == operand_dim(g, of_v, column);
 }
 
-/* Dimension `dim` of the attention's result, in do: of v, or of the rows. */
+/* Dimension `dim` of the attention's result, in do: of v, or of the rows. A batch of v must be the same of the weights. */
 static int64_t find_do_dim(const Attention *a, const AttentionGradient *x, int64_t dim)
 {
     const Instruction *g = x->products, *o = a->parts.output;
     uint32_t of_v = !x->do_side, v_side = a->parts.v_side;
-    int64_t in_v = operand_dim(o, v_side, dim);
+    int64_t in_v = operand_dim(o, v_side, dim), in_weights = operand_dim(o, !v_side, dim);
     if (in_v >= 0) {
         int64_t at = ints_find(batch_of(g, of_v), in_v);
+        if (at >= 0 && o->shape->dims[dim] != 1 &&
+            (in_weights < 0 || x->product_dims[in_weights] != at))
+            return -1;
         if (at >= 0)
             return batch_of(g, x->do_side).data[at];
         at = ints_find(terms_of(g, of_v), in_v);
         return at < 0 ? -1 : terms_of(g, x->do_side).data[at];
     }
-    int64_t in_weights = operand_dim(o, !v_side, dim);
     return in_weights < 0 ? -1 : operand_dim(g, x->do_side, x->product_dims[in_weights]);
 }
 
