@@ -8,7 +8,7 @@
  *       y = f32[8,64] fusion(x, scale, bias), kind=kCustom, calls=fused, backend_config={"library":"cudnn"}
  *
  * Where others read the mean or the inverse deviation of rows, they are results of the fusion, too. Where others
- * read anything else inside, the norm is left.
+ * read anything else inside, or make the scale or the bias of those results, the norm is left.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
 #include "ir/kernel/library.h"
@@ -21,6 +21,7 @@
 typedef struct Candidate {
     Instruction *last, *fusion;
     Norm norm;
+    bool *parts; /* what is made of x, up to `last` */
 } Candidate;
 
 typedef struct Norms {
@@ -67,7 +68,6 @@ static bool is_read_outside(const Norms *s, const Instruction *inst, const bool 
 static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
                       bool *keeps_statistics)
 {
-    bool *depends = ARENA_ARRAY(s->cx->scratch, bool, s->count);
     *keeps_statistics = false;
     for (uint32_t i = 0; i < s->order_count; i++) {
         const Instruction *inst = s->order[i];
@@ -76,10 +76,10 @@ static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
         if (inst->control_count != 0 || inst->op == OP_PARAMETER)
             return false;
         for (uint32_t k = 0; k < inst->operand_count; k++)
-            depends[inst->id] |=
-                inst->operands[k] == c->norm.x || depends[inst->operands[k]->id];
+            c->parts[inst->id] |=
+                inst->operands[k] == c->norm.x || c->parts[inst->operands[k]->id];
         bool is_x = inst->op == OP_CONVERT && inst->operands[0] == c->norm.x;
-        if (!depends[inst->id] || is_x || inst == c->last)
+        if (!c->parts[inst->id] || is_x || inst == c->last)
             continue;
         if (s->taken[inst->id])
             return false;
@@ -90,6 +90,24 @@ static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
         *keeps_statistics = true;
     }
     return true;
+}
+
+/* The scale or the bias is made of a norm's parts: of this one's, or of one that is a candidate. If those parts are results
+ * of fusions that take the scale or the bias, the fusions depend on themselves. */
+static bool is_made_of_parts(const Norms *s, const Candidate *c)
+{
+    const Norm *n = &c->norm;
+    bool *needed = ARENA_ARRAY(s->cx->scratch, bool, s->count);
+    needed[n->scale->id] = true;
+    if (n->bias != NULL)
+        needed[n->bias->id] = true;
+    instructions_mark_operands(s->order, s->order_count, needed);
+    for (uint32_t i = 0; i < s->order_count; i++) {
+        uint32_t id = s->order[i]->id;
+        if (needed[id] && (c->parts[id] || s->taken[id]))
+            return true;
+    }
+    return false;
 }
 
 /* -- wrapping ------------------------------------------------------------------------------------------ */
@@ -136,14 +154,15 @@ static Instruction *wrap(const Norms *s, const Candidate *c, const bool *inside,
 
 static void add_candidate(Norms *s, Instruction *last)
 {
-    Candidate c = {.last = last};
+    Candidate c = {.last = last, .parts = ARENA_ARRAY(s->cx->scratch, bool, s->count)};
     bool keeps_statistics;
     if (!norm_match(last, &c.norm) || !norm_has_types(&c.norm, last) ||
         shape_elements(last->shape) < s->cx->settings->library_norm_elements)
         return;
     bool *inside = ARENA_ARRAY(s->cx->scratch, bool, s->count);
     mark(&c.norm, last, inside);
-    if (!is_closed(s, &c, inside, &keeps_statistics))
+    if (!is_closed(s, &c, inside, &keeps_statistics) ||
+        (keeps_statistics && is_made_of_parts(s, &c)))
         return;
     c.fusion = wrap(s, &c, inside, keeps_statistics);
     if (!norm_is_library(c.fusion)) { /* its operands are not the arrays */
@@ -151,7 +170,7 @@ static void add_candidate(Norms *s, Instruction *last)
         return;
     }
     for (uint32_t i = 0; i < s->count; i++)
-        s->taken[i] |= inside[i];
+        s->taken[i] |= c.parts[i];
     s->candidates = arena_grow(s->cx->scratch, s->candidates, &s->capacity,
                                s->candidate_count + 1, sizeof *s->candidates);
     s->candidates[s->candidate_count++] = c;
