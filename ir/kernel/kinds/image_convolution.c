@@ -18,6 +18,7 @@ enum {
     PLACES = 1,
     MOST_STRIDE = 2,
     MOST_PLACES = 1 << 29, /* 32-bit numbers count them */
+    MOST_ROWS = 1 << 30,   /* and channels of all images, and of a feature's taps */
     LEAST_DEPTH = 32,      /* channels: rows of 64 or 128 bytes */
     MOST_DEPTH = 64,
     STAGES = 3,
@@ -71,13 +72,16 @@ static const char *window_illegal(const Instruction *hero)
 
 static const char *sizes_illegal(const Instruction *hero)
 {
-    const Shape *x = hero->operands[0]->shape, *y = hero->shape;
+    const Shape *x = hero->operands[0]->shape, *w = hero->operands[1]->shape,
+                *y = hero->shape;
     if (x->dims[1] % LEAST_DEPTH != 0 || y->dims[1] % LEAST_WARP_FEATURES != 0)
         return "there are not whole tiles of channels and features";
     if (y->dims[2] * y->dims[3] % IMAGE_VECTOR != 0)
         return "images are not whole vectors of places";
     if (shape_elements(y) == 0 || shape_elements(x) / x->dims[1] > MOST_PLACES)
         return "there are no places, or too many";
+    if (x->dims[0] * x->dims[1] > MOST_ROWS || shape_elements(w) / w->dims[0] > MOST_ROWS)
+        return "there are too many channels of all images, or of all taps";
     return NULL;
 }
 
