@@ -182,11 +182,15 @@ static bool take_lengths(Attention *a)
     return a->c->trouble == NULL;
 }
 
-/* Other masks, dropout, pages and segments are not read: the call stays. */
+/* Other masks, dropout, pages and segments are not read: the call stays. is_causal_mask is how configurations from before
+ * mask_type say it. */
 static bool has_form(Call *c)
 {
     double window = call_number(c, "sliding_window_length", 0);
-    bool is_known = is_mask(c, "NO_MASK") || is_causal(c) || is_padded(c);
+    const json_t *mask = json_object_get(c->config, "mask_type");
+    bool is_known = (is_mask(c, "NO_MASK") || is_causal(c) || is_padded(c)) &&
+                    (mask == NULL || json_is_string(mask)) &&
+                    !json_is_true(json_object_get(c->config, "is_causal_mask"));
     bool is_plain = call_number(c, "dropout_rate", 0) == 0 &&
                     call_number(c, "max_seg_per_batch", 1) <= 1 &&
                     !json_is_true(json_object_get(c->config, "is_paged_attention"));
