@@ -145,12 +145,22 @@ static bool take_dot(Gradient *c, const Uses *uses, Instruction *dot)
     return true;
 }
 
+/* From the attention's result to its second dot; in a product with 1 / l the dot may be either operand. */
+static const Instruction *step_inwards(const Gradient *c, const Instruction *step)
+{
+    bool is_product = step->op == OP_MULTIPLY;
+    const Instruction *x = step->operands[is_product];
+    while (is_move(x) || x->op == OP_BITCAST)
+        x = x->operands[0];
+    return step->operands[is_product && x == c->a->parts.output];
+}
+
 /* The attention's result, and do / l, for which do stands, may be read by anyone. */
 static bool is_free(const Gradient *c, const Instruction *x)
 {
     const Instruction *step = c->last;
     while (step != x && step != c->a->parts.output)
-        step = step->operands[0];
+        step = step_inwards(c, step);
     return step == x || x == c->g.over_sums;
 }
 
