@@ -32,33 +32,13 @@ typedef struct Candidate {
 
 typedef struct Attentions {
     PassContext *cx;
-    Computation *comp;
-    Uses uses;
-    Instruction **order; /* operands before those that read them */
-    uint32_t order_count;
-    uint32_t count; /* instructions that were there before */
+    GraphScope in;
     Candidate *candidates;
     size_t candidate_count, capacity;
     bool wrapped; /* computations were made for cuDNN to look at */
 } Attentions;
 
 /* -- what is inside ------------------------------------------------------------------------------- */
-
-static bool is_base(const Attention *a, const Instruction *inst)
-{
-    return inst == a->q.base || inst == a->k.base || inst == a->v.base ||
-           inst == a->bias.base;
-}
-
-/* Marks what stands between the bases and `inst`. */
-static void mark(const Attention *a, const Instruction *inst, bool *inside)
-{
-    if (is_base(a, inst) || inside[inst->id])
-        return;
-    inside[inst->id] = true;
-    for (uint32_t i = 0; i < inst->operand_count; i++)
-        mark(a, inst->operands[i], inside);
-}
 
 static bool is_possible_inside(const Instruction *inst)
 {
@@ -73,9 +53,9 @@ static bool is_possible_inside(const Instruction *inst)
 static bool is_closed(const Attentions *s, const Attention *a, const Instruction *last,
                       const bool *inside)
 {
-    bool *depends = ARENA_ARRAY(s->cx->scratch, bool, s->count);
-    for (uint32_t i = 0; i < s->order_count; i++) {
-        const Instruction *inst = s->order[i];
+    bool *depends = ARENA_ARRAY(s->cx->scratch, bool, s->in.count);
+    for (uint32_t i = 0; i < s->in.order_count; i++) {
+        const Instruction *inst = s->in.order[i];
         if (!inside[inst->id])
             continue;
         if (!is_possible_inside(inst))
@@ -86,8 +66,9 @@ static bool is_closed(const Attentions *s, const Attention *a, const Instruction
         depends[inst->id] = is_scores;
         if (!is_scores || inst == last)
             continue;
-        for (uint32_t u = s->uses.start[inst->id]; u < s->uses.start[inst->id + 1]; u++) {
-            if (!inside[s->uses.list[u]->id])
+        for (uint32_t u = s->in.uses.start[inst->id]; u < s->in.uses.start[inst->id + 1];
+             u++) {
+            if (!inside[s->in.uses.list[u]->id])
                 return false;
         }
     }
@@ -95,21 +76,6 @@ static bool is_closed(const Attentions *s, const Attention *a, const Instruction
 }
 
 /* -- wrapping -------------------------------------------------------------------------------------- */
-
-static Instruction *wrap(const Attentions *s, Instruction *last, const bool *inside)
-{
-    uint32_t spare = 0;
-    Instruction *fusion = fusion_wrap(last);
-    for (uint32_t i = s->order_count; i-- > 0;) {
-        Instruction *inst = s->order[i];
-        if (inside[inst->id] && inst != last &&
-            (inst->op != OP_CONSTANT || inst->shape->rank != 0))
-            fusion_merge(fusion, inst, false, &spare, s->cx->scratch);
-    }
-    inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
-    attention_set_library(fusion);
-    return fusion;
-}
 
 static bool is_worth_it(const Attentions *s, const Attention *a)
 {
@@ -141,14 +107,15 @@ static bool add_candidate(Attentions *s, Instruction *last)
     Attention a;
     if (!attention_match(last, &a) || !attention_has_types(&a) || !is_worth_it(s, &a))
         return false;
-    bool *inside = ARENA_ARRAY(s->cx->scratch, bool, s->count);
-    mark(&a, last, inside);
+    const Instruction *arrays[4] = {a.q.base, a.k.base, a.v.base, a.bias.base};
+    const bool *inside = graphs_inside(&s->in, last, arrays, 4);
     if (!is_closed(s, &a, last, inside))
         return add_gradient(s, last, &a);
-    Instruction *fusion = wrap(s, last, inside);
+    Instruction *fusion = graphs_wrap(&s->in, last, inside);
+    attention_set_library(fusion);
     s->wrapped = true;
     if (!attention_is_library(fusion)) { /* its operands are not the bases */
-        computation_remove(s->comp, fusion);
+        computation_remove(s->in.comp, fusion);
         return false;
     }
     add(s, (Candidate){.last = last, .fusion = fusion});
@@ -167,10 +134,10 @@ static void try_dot(Attentions *s, Instruction *dot)
 {
     Instruction *readers[MOST_READERS];
     uint32_t n = 0;
-    for (Instruction *x = dot; n < MOST_READERS; x = uses_only(&s->uses, x)) {
+    for (Instruction *x = dot; n < MOST_READERS; x = uses_only(&s->in.uses, x)) {
         readers[n++] = x;
-        const Instruction *next = uses_only(&s->uses, x);
-        if (next == NULL || s->comp->root == x || !moves_on(next))
+        const Instruction *next = uses_only(&s->in.uses, x);
+        if (next == NULL || s->in.comp->root == x || !moves_on(next))
             break;
     }
     while (n > 0 && !add_candidate(s, readers[n - 1]))
@@ -188,7 +155,7 @@ static void take(Attentions *s, const Candidate *c, const bool *possible,
         forward[c->last->id] = c->fusion;
         s->cx->counts.library_attentions++;
     } else if (c->gradient == NULL) {
-        computation_remove(s->comp, c->fusion);
+        computation_remove(s->in.comp, c->fusion);
     }
 }
 
@@ -196,7 +163,7 @@ static bool ask(Attentions *s)
 {
     Arena *a = s->cx->scratch;
     Instruction **fusions = ARENA_ARRAY(a, Instruction *, 2 * s->candidate_count);
-    Instruction **forward = ARENA_ARRAY(a, Instruction *, s->count);
+    Instruction **forward = ARENA_ARRAY(a, Instruction *, s->in.count);
     bool *possible = ARENA_ARRAY(a, bool, 2 * s->candidate_count);
     uint64_t before = s->cx->counts.library_attentions;
     size_t n = 0;
@@ -214,20 +181,16 @@ static bool ask(Attentions *s)
         take(s, c, &possible[n], forward);
         n += c->gradient != NULL ? 2 : 1;
     }
-    computation_substitute(s->comp, forward, s->count);
+    computation_substitute(s->in.comp, forward, s->in.count);
     return s->cx->counts.library_attentions != before;
 }
 
 static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
 {
-    Attentions s = {.cx = cx, .comp = comp};
-    computation_compact(comp);
-    s.uses = uses_compute(comp, cx->scratch);
-    s.order = computation_post_order(comp, cx->scratch, &s.order_count);
-    s.count = comp->instruction_count;
-    for (uint32_t i = 0; i < s.order_count; i++) {
-        if (s.order[i]->op == OP_DOT && !library_makes(s.order[i]))
-            try_dot(&s, s.order[i]);
+    Attentions s = {.cx = cx, .in = graphs_scope(comp, cx)};
+    for (uint32_t i = 0; i < s.in.order_count; i++) {
+        if (s.in.order[i]->op == OP_DOT && !library_makes(s.in.order[i]))
+            try_dot(&s, s.in.order[i]);
     }
     *wrapped |= s.wrapped;
     return s.candidate_count != 0 && ask(&s);

@@ -4,6 +4,55 @@
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/simplify.h"
 
+GraphScope graphs_scope(Computation *comp, PassContext *cx)
+{
+    GraphScope s = {.comp = comp, .scratch = cx->scratch};
+    computation_compact(comp);
+    s.uses = uses_compute(comp, cx->scratch);
+    s.order = computation_post_order(comp, cx->scratch, &s.order_count);
+    s.count = comp->instruction_count;
+    return s;
+}
+
+static void mark(const Instruction *inst, bool *is_known)
+{
+    if (is_known[inst->id])
+        return;
+    is_known[inst->id] = true;
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        mark(inst->operands[i], is_known);
+}
+
+bool *graphs_inside(const GraphScope *s, const Instruction *last,
+                    const Instruction *const *arrays, uint32_t array_count)
+{
+    bool *inside = ARENA_ARRAY(s->scratch, bool, s->count);
+    for (uint32_t i = 0; i < array_count; i++) {
+        if (arrays[i] != NULL)
+            inside[arrays[i]->id] = true;
+    }
+    mark(last, inside);
+    for (uint32_t i = 0; i < array_count; i++) {
+        if (arrays[i] != NULL)
+            inside[arrays[i]->id] = false;
+    }
+    return inside;
+}
+
+Instruction *graphs_wrap(const GraphScope *s, Instruction *root, const bool *inside)
+{
+    uint32_t spare = 0;
+    Instruction *fusion = fusion_wrap(root);
+    for (uint32_t i = s->order_count; i-- > 0;) {
+        Instruction *inst = s->order[i];
+        if (inside[inst->id] && inst != root &&
+            (inst->op != OP_CONSTANT || inst->shape->rank != 0))
+            fusion_merge(fusion, inst, false, &spare, s->scratch);
+    }
+    inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
+    return fusion;
+}
+
 bool graphs_make(Module *m, PassContext *cx, GraphVisit *visit)
 {
     bool changed = false, wrapped = false;

@@ -26,39 +26,21 @@ typedef struct Candidate {
 
 typedef struct Norms {
     PassContext *cx;
-    Computation *comp;
-    Uses uses;
-    Instruction **order; /* operands before those that read them */
-    uint32_t order_count;
-    uint32_t count; /* instructions that were there before */
-    bool *taken;    /* part of a candidate */
+    GraphScope in;
+    bool *taken; /* part of a candidate */
     Candidate *candidates;
     size_t candidate_count, capacity;
 } Norms;
 
 /* -- what is inside ---------------------------------------------------------------------------------- */
 
-static bool is_base(const Norm *n, const Instruction *inst)
-{
-    return inst == n->x || inst == n->scale || inst == n->bias;
-}
-
-/* Marks what stands between the arrays and `inst`. */
-static void mark(const Norm *n, const Instruction *inst, bool *inside)
-{
-    if (is_base(n, inst) || inside[inst->id])
-        return;
-    inside[inst->id] = true;
-    for (uint32_t i = 0; i < inst->operand_count; i++)
-        mark(n, inst->operands[i], inside);
-}
-
 static bool is_read_outside(const Norms *s, const Instruction *inst, const bool *inside)
 {
-    if (inst == s->comp->root)
+    if (inst == s->in.comp->root)
         return true;
-    for (uint32_t u = s->uses.start[inst->id]; u < s->uses.start[inst->id + 1]; u++) {
-        if (!inside[s->uses.list[u]->id])
+    for (uint32_t u = s->in.uses.start[inst->id]; u < s->in.uses.start[inst->id + 1];
+         u++) {
+        if (!inside[s->in.uses.list[u]->id])
             return true;
     }
     return false;
@@ -69,8 +51,8 @@ static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
                       bool *keeps_statistics)
 {
     *keeps_statistics = false;
-    for (uint32_t i = 0; i < s->order_count; i++) {
-        const Instruction *inst = s->order[i];
+    for (uint32_t i = 0; i < s->in.order_count; i++) {
+        const Instruction *inst = s->in.order[i];
         if (!inside[inst->id])
             continue;
         if (inst->control_count != 0 || inst->op == OP_PARAMETER)
@@ -97,13 +79,13 @@ static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
 static bool is_made_of_parts(const Norms *s, const Candidate *c)
 {
     const Norm *n = &c->norm;
-    bool *needed = ARENA_ARRAY(s->cx->scratch, bool, s->count);
+    bool *needed = ARENA_ARRAY(s->cx->scratch, bool, s->in.count);
     needed[n->scale->id] = true;
     if (n->bias != NULL)
         needed[n->bias->id] = true;
-    instructions_mark_operands(s->order, s->order_count, needed);
-    for (uint32_t i = 0; i < s->order_count; i++) {
-        uint32_t id = s->order[i]->id;
+    instructions_mark_operands(s->in.order, s->in.order_count, needed);
+    for (uint32_t i = 0; i < s->in.order_count; i++) {
+        uint32_t id = s->in.order[i]->id;
         if (needed[id] && (c->parts[id] || s->taken[id]))
             return true;
     }
@@ -118,58 +100,47 @@ static Instruction *add_results(const Norms *s, const Candidate *c)
     Instruction *results[3] = {c->last};
     const Shape *shapes[3];
     uint32_t n = 1;
-    for (uint32_t i = 0; i < s->order_count; i++) {
-        if (s->order[i] == c->norm.mean)
-            results[n++] = s->order[i];
-    }
-    for (uint32_t i = 0; i < s->order_count; i++) {
-        if (s->order[i] == c->norm.inverse)
-            results[n++] = s->order[i];
+    const Instruction *const statistics[2] = {c->norm.mean, c->norm.inverse};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (statistics[i] != NULL)
+            results[n++] = s->in.comp->instructions[statistics[i]->id];
     }
     for (uint32_t i = 0; i < n; i++)
         shapes[i] = results[i]->shape;
-    return computation_add(s->comp, OP_TUPLE,
-                           shape_tuple(s->comp->module->intern, n, shapes), n, results,
+    return computation_add(s->in.comp, OP_TUPLE,
+                           shape_tuple(s->in.comp->module->intern, n, shapes), n, results,
                            c->last->name);
 }
 
 static Instruction *wrap(const Norms *s, const Candidate *c, const bool *inside,
                          bool keeps_statistics)
 {
-    uint32_t spare = 0;
-    Instruction *tuple = keeps_statistics ? add_results(s, c) : NULL;
-    Instruction *fusion = fusion_wrap(tuple != NULL ? tuple : c->last);
-    for (uint32_t i = s->order_count; i-- > 0;) {
-        Instruction *inst = s->order[i];
-        if (inside[inst->id] && (inst != c->last || tuple != NULL) &&
-            (inst->op != OP_CONSTANT || inst->shape->rank != 0))
-            fusion_merge(fusion, inst, false, &spare, s->cx->scratch);
-    }
-    if (tuple != NULL)
-        computation_remove(s->comp, tuple);
-    inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
+    Instruction *root = keeps_statistics ? add_results(s, c) : c->last;
+    Instruction *fusion = graphs_wrap(&s->in, root, inside);
+    if (root != c->last)
+        computation_remove(s->in.comp, root);
     norm_set_library(fusion);
     return fusion;
 }
 
 static void add_candidate(Norms *s, Instruction *last)
 {
-    Candidate c = {.last = last, .parts = ARENA_ARRAY(s->cx->scratch, bool, s->count)};
+    Candidate c = {.last = last, .parts = ARENA_ARRAY(s->cx->scratch, bool, s->in.count)};
     bool keeps_statistics;
     if (!norm_match(last, &c.norm) || !norm_has_types(&c.norm, last) ||
         shape_elements(last->shape) < s->cx->settings->library_norm_elements)
         return;
-    bool *inside = ARENA_ARRAY(s->cx->scratch, bool, s->count);
-    mark(&c.norm, last, inside);
+    const Instruction *arrays[3] = {c.norm.x, c.norm.scale, c.norm.bias};
+    const bool *inside = graphs_inside(&s->in, last, arrays, 3);
     if (!is_closed(s, &c, inside, &keeps_statistics) ||
         (keeps_statistics && is_made_of_parts(s, &c)))
         return;
     c.fusion = wrap(s, &c, inside, keeps_statistics);
     if (!norm_is_library(c.fusion)) { /* its operands are not the arrays */
-        computation_remove(s->comp, c.fusion);
+        computation_remove(s->in.comp, c.fusion);
         return;
     }
-    for (uint32_t i = 0; i < s->count; i++)
+    for (uint32_t i = 0; i < s->in.count; i++)
         s->taken[i] |= c.parts[i];
     s->candidates = arena_grow(s->cx->scratch, s->candidates, &s->capacity,
                                s->candidate_count + 1, sizeof *s->candidates);
@@ -178,23 +149,20 @@ static void add_candidate(Norms *s, Instruction *last)
 
 /* -- the library's answer ------------------------------------------------------------------------------- */
 
-static Instruction *result_of(Instruction *fusion, int64_t leaf, const Shape *shape)
+static Instruction *result_of(Instruction *fusion, uint32_t leaf, const Shape *shape)
 {
-    Computation *comp = fusion->parent;
-    Instruction *x = computation_add(comp, OP_GET_TUPLE_ELEMENT,
-                                     fusion->shape->elements[leaf], 1, &fusion, NULL);
-    inst_set_int(x, ATTR_INDEX, leaf);
+    Instruction *x = computation_add_element(fusion, leaf);
     return shape_same_dims(x->shape, shape)
                ? x
-               : computation_add(comp, OP_RESHAPE, shape, 1, &x, NULL);
+               : computation_add(fusion->parent, OP_RESHAPE, shape, 1, &x, NULL);
 }
 
 static void take(const Norms *s, const Candidate *c, Instruction **forward)
 {
     bool is_tuple = shape_is_tuple(c->fusion->shape);
     forward[c->last->id] = is_tuple ? result_of(c->fusion, 0, c->last->shape) : c->fusion;
-    for (uint32_t i = 0; i < s->order_count && is_tuple; i++) {
-        const Instruction *inst = s->order[i];
+    for (uint32_t i = 0; i < s->in.order_count && is_tuple; i++) {
+        const Instruction *inst = s->in.order[i];
         uint32_t leaf = s->taken[inst->id] ? norm_statistic(&c->norm, inst) : 0;
         if (leaf != 0)
             forward[inst->id] = result_of(c->fusion, leaf, inst->shape);
@@ -206,7 +174,7 @@ static bool ask(const Norms *s)
 {
     Arena *a = s->cx->scratch;
     Instruction **fusions = ARENA_ARRAY(a, Instruction *, s->candidate_count);
-    Instruction **forward = ARENA_ARRAY(a, Instruction *, s->count);
+    Instruction **forward = ARENA_ARRAY(a, Instruction *, s->in.count);
     bool *possible = ARENA_ARRAY(a, bool, s->candidate_count);
     uint64_t before = s->cx->counts.library_norms;
     for (size_t i = 0; i < s->candidate_count; i++)
@@ -217,23 +185,19 @@ static bool ask(const Norms *s)
         if (possible[i])
             take(s, &s->candidates[i], forward);
         else
-            computation_remove(s->comp, fusions[i]);
+            computation_remove(s->in.comp, fusions[i]);
     }
-    computation_substitute(s->comp, forward, s->count);
+    computation_substitute(s->in.comp, forward, s->in.count);
     return s->cx->counts.library_norms != before;
 }
 
 static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
 {
-    Norms s = {.cx = cx, .comp = comp};
-    computation_compact(comp);
-    s.uses = uses_compute(comp, cx->scratch);
-    s.order = computation_post_order(comp, cx->scratch, &s.order_count);
-    s.count = comp->instruction_count;
-    s.taken = ARENA_ARRAY(cx->scratch, bool, s.count);
-    for (uint32_t i = s.order_count; i-- > 0;) {
-        if (!s.taken[s.order[i]->id])
-            add_candidate(&s, s.order[i]);
+    Norms s = {.cx = cx, .in = graphs_scope(comp, cx)};
+    s.taken = ARENA_ARRAY(cx->scratch, bool, s.in.count);
+    for (uint32_t i = s.in.order_count; i-- > 0;) {
+        if (!s.taken[s.in.order[i]->id])
+            add_candidate(&s, s.in.order[i]);
     }
     *wrapped |= s.candidate_count != 0;
     return s.candidate_count != 0 && ask(&s);
