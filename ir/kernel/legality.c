@@ -51,6 +51,17 @@ const char *facts_body_illegal(FusionFacts *f)
     return f->body_wrong;
 }
 
+const char *facts_hero_illegal(FusionFacts *f, const Instruction *hero)
+{
+    const char *reason = facts_body_illegal(f);
+    if (reason == NULL)
+        reason = kernel_epilogue_illegal(f->fusion, &hero, 1);
+    if (reason == NULL &&
+        !shape_layouts_equal(hero->shape, fusion_result(f->fusion, 0).shape))
+        reason = "the results have another layout";
+    return reason;
+}
+
 /* -- kinds --------------------------------------------------------------------------------------- */
 
 static const struct {

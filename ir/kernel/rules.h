@@ -60,6 +60,8 @@ void facts_init(FusionFacts *f, const Instruction *fusion, const Target *t, Aren
 const char *facts_illegal(FusionFacts *f, KernelKind kind);
 /* body_illegal without a hero. */
 const char *facts_body_illegal(FusionFacts *f);
+/* The same of a kernel that makes `hero` and stores it with what stands behind it. */
+const char *facts_hero_illegal(FusionFacts *f, const Instruction *hero);
 /* Why the fusion is no reduction of rows; NULL: f->reduction is it. */
 const char *facts_reduction_illegal(FusionFacts *f);
 /* The one instruction `op`, whose leaves are the results, all of them in order. */

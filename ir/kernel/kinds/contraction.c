@@ -26,13 +26,7 @@ const char *illegal_contraction(FusionFacts *f, KernelKind kind)
     const Instruction *hero = hero_of(f->fusion, kind);
     if (hero == NULL)
         return "it needs exactly one such operation";
-    const char *reason = facts_body_illegal(f);
-    if (reason == NULL)
-        reason = kernel_epilogue_illegal(f->fusion, &hero, 1);
-    if (reason == NULL &&
-        !shape_layouts_equal(hero->shape, fusion_result(f->fusion, 0).shape))
-        reason = "the results have another layout";
-    return reason;
+    return facts_hero_illegal(f, hero);
 }
 
 /* Elements of the result, by operand: how many share one of its elements. */

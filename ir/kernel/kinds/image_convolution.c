@@ -116,14 +116,7 @@ const char *illegal_image_convolution(FusionFacts *f, KernelKind kind)
     if (reason == NULL &&
         (hero->operands[0]->op != OP_PARAMETER || hero->operands[1]->op != OP_PARAMETER))
         reason = "image and filter have to be in memory";
-    if (reason == NULL)
-        reason = facts_body_illegal(f);
-    if (reason == NULL)
-        reason = kernel_epilogue_illegal(f->fusion, &hero, 1);
-    if (reason == NULL &&
-        !shape_layouts_equal(hero->shape, fusion_result(f->fusion, 0).shape))
-        reason = "the results have another layout";
-    return reason;
+    return reason != NULL ? reason : facts_hero_illegal(f, hero);
 }
 
 bool suits_image_convolution(FusionFacts *f, KernelKind kind)
