@@ -79,6 +79,16 @@ static inline bool ints_contain(Ints list, int64_t x)
     return ints_find(list, x) >= 0;
 }
 
+/* Each is greater than the one before. */
+static inline bool ints_ascend(Ints list)
+{
+    for (uint32_t i = 1; i < list.count; i++) {
+        if (list.data[i] <= list.data[i - 1])
+            return false;
+    }
+    return true;
+}
+
 bool ints_equal(Ints a, Ints b);
 /* The part of a shape that an index path names; NULL if there is none. */
 const Shape *shape_part(const Shape *s, Ints index);

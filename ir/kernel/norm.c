@@ -34,23 +34,13 @@ static bool is_plain(const Instruction *inst)
            shape_is_row_major(inst->shape);
 }
 
-static bool is_ascending(const Instruction *broadcast)
-{
-    Ints dims = inst_ints(broadcast, ATTR_DIMENSIONS);
-    for (uint32_t i = 1; i < dims.count; i++) {
-        if (dims.data[i] <= dims.data[i - 1])
-            return false;
-    }
-    return true;
-}
-
 /* Past reshapes, which keep the order of elements. */
 static const Instruction *strip(const Instruction *inst)
 {
     for (;;) {
         bool keeps_order =
             inst->op == OP_RESHAPE || inst->op == OP_BITCAST ||
-            (inst->op == OP_BROADCAST && is_ascending(inst) &&
+            (inst->op == OP_BROADCAST && ints_ascend(inst_ints(inst, ATTR_DIMENSIONS)) &&
              shape_elements(inst->shape) == shape_elements(inst->operands[0]->shape));
         if (!keeps_order || !is_plain(inst) || !is_plain(inst->operands[0]) ||
             inst->shape->dtype != inst->operands[0]->shape->dtype)
@@ -79,7 +69,8 @@ static const Instruction *repeated(const Match *m, const Instruction *inst,
                                    uint32_t first, uint32_t end)
 {
     if (inst->op != OP_BROADCAST || !is_plain(inst) || !is_plain(inst->operands[0]) ||
-        !is_ascending(inst) || !shape_same_dims(inst->shape, m->shape))
+        !ints_ascend(inst_ints(inst, ATTR_DIMENSIONS)) ||
+        !shape_same_dims(inst->shape, m->shape))
         return NULL;
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
     int64_t count = 1;
@@ -268,11 +259,6 @@ static bool is_narrowing(const Instruction *inst)
            dtype_info[inst->shape->dtype].bits < dtype_info[DT_F32].bits;
 }
 
-static bool has_one_type(const Norm *n)
-{
-    return n->x->shape->dtype != DT_F64;
-}
-
 bool norm_match(const Instruction *last, Norm *out)
 {
     const Instruction *y = is_narrowing(last) ? last->operands[0] : last;
@@ -289,7 +275,7 @@ bool norm_match(const Instruction *last, Norm *out)
     m.norm.columns = column_count(&m);
     m.norm.rows = shape_elements(y->shape) / m.norm.columns;
     *out = m.norm;
-    return found && has_one_type(out) && is_plain(out->x);
+    return found && out->x->shape->dtype != DT_F64 && is_plain(out->x);
 }
 
 uint32_t norm_statistic(const Norm *norm, const Instruction *inst)

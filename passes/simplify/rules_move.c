@@ -13,14 +13,6 @@ static Instruction *same_shape(Rewriter *r, Instruction *inst)
     return rw_as(inst, inst->operands[0]);
 }
 
-static bool is_ascending(const int64_t *dims, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++)
-        if (dims[i] <= dims[i - 1])
-            return false;
-    return true;
-}
-
 /* reshape(reshape(x)) -> reshape(x) */
 static Instruction *reshape_reshape(Rewriter *r, Instruction *inst)
 {
@@ -89,8 +81,7 @@ static Instruction *broadcast_nothing(Rewriter *r, Instruction *inst)
 {
     Instruction *x = inst->operands[0];
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
-    if (!rw_is_static(x->shape) || !rw_is_static(inst->shape) ||
-        !is_ascending(dims.data, dims.count))
+    if (!rw_is_static(x->shape) || !rw_is_static(inst->shape) || !ints_ascend(dims))
         return NULL;
     if (shape_elements(x->shape) != shape_elements(inst->shape) ||
         rw_is_zero_size(inst->shape))
@@ -176,7 +167,7 @@ static Instruction *transpose_broadcast(Rewriter *r, Instruction *inst)
     int64_t *moved = ARENA_ARRAY(r->scratch, int64_t, dims.count);
     for (uint32_t i = 0; i < dims.count; i++)
         moved[i] = place[dims.data[i]];
-    if (!is_ascending(moved, dims.count))
+    if (!ints_ascend((Ints){moved, dims.count}))
         return NULL;
     return rw_broadcast(r, inst->shape, b->operands[0], dims.count, moved);
 }
