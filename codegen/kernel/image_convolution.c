@@ -89,6 +89,12 @@ static LLVMValueRef is_below(const Image *m, LLVMValueRef x, int64_t end)
     return LLVMBuildICmp(m->b, LLVMIntULT, x, number(m, end), "");
 }
 
+/* Where the warp's part of the tile begins, by side. */
+static LLVMValueRef warp_begin(const Image *m, int side)
+{
+    return times(m, m->warp[side], m->c->tile[side] / m->c->warps[side]);
+}
+
 /* The byte at which piece `piece` of a row stands in it. */
 static LLVMValueRef piece_offset(const Image *m, LLVMValueRef row, LLVMValueRef piece)
 {
@@ -244,8 +250,7 @@ static Column find_column(const Image *m, uint32_t pair)
     LLVMValueRef half = LLVMBuildLShr(m->b, m->lane, number(m, 4), "");
     LLVMValueRef own = add(m, low_bits(m, m->lane, MATRIX), times(m, half, MATRIX));
     LLVMValueRef place = add(m, times(m, m->place_tile, m->c->tile[PLACES]), own);
-    place = add(m, place,
-                times(m, m->warp[PLACES], m->c->tile[PLACES] / m->c->warps[PLACES]));
+    place = add(m, place, warp_begin(m, PLACES));
     place = add(m, place, number(m, pair * COLUMNS));
     LLVMValueRef is_there = is_below(m, place, p->places), row = place,
                  x = split(m, &row, p->result_size[X]), y = row,
@@ -300,8 +305,7 @@ static void multiply_tap(const Image *m, const Tap *t, LLVMValueRef *sums)
     /* of the filter: the lane's row, and the upper half of the channels for the upper half of the lanes */
     LLVMValueRef own = low_bits(m, m->lane, 2 * MATRIX),
                  half = LLVMBuildLShr(m->b, m->lane, number(m, 4), "");
-    own = add(m, own,
-              times(m, m->warp[FEATURES], m->c->tile[FEATURES] / m->c->warps[FEATURES]));
+    own = add(m, own, warp_begin(m, FEATURES));
     LLVMValueRef filter = add(m, t->stage, times(m, own, m->rooms.row_bytes)),
                  filter_piece = piece_offset(m, own, half);
     for (uint32_t step = 0; step * STEP < m->c->depth; step++) {
@@ -398,10 +402,8 @@ static void share_sums(const Image *m, LLVMValueRef *sums)
     int64_t bytes = dtype_info[t].bits / 8;
     LLVMValueRef column = low_bits(m, m->lane, 4), row = m->lane;
     split(m, &row, 4);
-    row = add(m, row,
-              times(m, m->warp[FEATURES], m->c->tile[FEATURES] / m->c->warps[FEATURES]));
-    column = add(m, times(m, column, 2),
-                 times(m, m->warp[PLACES], m->c->tile[PLACES] / m->c->warps[PLACES]));
+    row = add(m, row, warp_begin(m, FEATURES));
+    column = add(m, times(m, column, 2), warp_begin(m, PLACES));
     LLVMValueRef to = add(m, times(m, row, m->rooms.sum_stride), column);
     to = add(m, times(m, to, bytes), number(m, m->shared));
     for (uint32_t i = 0; i < m->sum_count; i += 2) {

@@ -25,11 +25,10 @@ bool sort_is_in_block(const Instruction *sort, const Target *t)
 {
     const Shape *s = sort->operands[0]->shape;
     int64_t size = s->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
-    if (size <= SORT_MOST_RUN)
-        return size <= sort_slots(sort, target_block_shared(t));
-    int64_t rows = shape_elements(s) / size;
-    return size <= sort_slots(sort, target_block_shared(t)) &&
-           rows > target_multiprocessors(t) / 2;
+    if (size > sort_slots(sort, target_block_shared(t)))
+        return false;
+    return size <= SORT_MOST_RUN ||
+           shape_elements(s) / size > target_multiprocessors(t) / 2;
 }
 
 /* -- comparators ---------------------------------------------------------------------------------- */
