@@ -135,7 +135,7 @@ bool variant_make_commands(Variant *v);
 
 void variant_describe(Variant *v);
 
-/* -- codegen/plan/pieces.c -- */
+/* -- codegen/plan/array_pieces.c -- */
 
 typedef struct PieceLaunch {
     const Instruction *
@@ -149,7 +149,8 @@ PieceLaunch variant_pieces(Variant *v, const Instruction *fusion);
 /* -- codegen/plan/requests.c -- */
 
 /* The kernel of a fusion: an equal one that exists, or a new request. Index in v->requests and
- * plan.kernels; PLAN_NONE after a message. The launch becomes one with whole arrays if its kernel cannot be made of pieces. */
+ * plan.kernels; PLAN_NONE after a message. The launch becomes one with whole arrays if its
+ * kernel cannot be made of pieces. */
 uint32_t variant_kernel(Variant *v, const Instruction *fusion, PieceLaunch *launch);
 /* Makes the kernels that a tuner may launch in place of the fusion's, once for each key of the tuning file. */
 void variant_add_candidates(Variant *v, const Instruction *fusion,

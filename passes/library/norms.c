@@ -74,8 +74,8 @@ static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
     return true;
 }
 
-/* The scale or the bias is made of a norm's parts: of this one's, or of one that is a candidate. If those parts are results
- * of fusions that take the scale or the bias, the fusions depend on themselves. */
+/* The scale or the bias is made of a norm's parts: of this one's, or of one that is a candidate. If those parts are
+ * results of fusions that take the scale or the bias, the fusions depend on themselves. */
 static bool is_made_of_parts(const Norms *s, const Candidate *c)
 {
     const Norm *n = &c->norm;

@@ -6,7 +6,8 @@
  * or on the scores; a cap; masks by select, by an array that is added (0 or a fill), or by both, of which
  * comparisons of row and column numbers become a band (causal, windows) and all others stay predicates; an array
  * that is added; the maximum taken off or not; divided by the sums before the second dot or behind it; roundings
- * anywhere; weights that are 0 where scores do not count (softmax with `where`). Arrays are given where they lie: past what only moves them. */
+ * anywhere; weights that are 0 where scores do not count (softmax with `where`). Arrays are given where they
+ * lie: past what only moves them. */
 #ifndef GXC_IR_KERNEL_ATTENTION_ATTENTION_H
 #define GXC_IR_KERNEL_ATTENTION_ATTENTION_H
 
