@@ -45,7 +45,7 @@ Instruction *form_convert(Form *f, Instruction *x, DType t)
                : form_unary(OP_CONVERT, shape_with_dtype(f->m->intern, x->shape, t), x);
 }
 
-/* Moves dimension `from` to place `to`, the others keep their order. */
+/* Moves dimension `from` to position `to`, the others keep their order. */
 static Instruction *move_dimension(Form *f, Instruction *x, uint32_t from, uint32_t to)
 {
     const Shape *s = x->shape;

@@ -30,7 +30,7 @@ void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count
                      Instruction *const *operands, const Shape *const *shapes,
                      Instruction **out);
 
-/* Of x, cut along dimension d, the part that is this device's by its place in its group of the
+/* Of x, cut along dimension d, the part that is this device's by its rank in its group of the
  * collective. (form_part.c) */
 Instruction *form_own_part(Form *f, const Instruction *inst, Instruction *x, uint32_t d,
                            const Shape *part);

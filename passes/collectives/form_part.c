@@ -1,7 +1,7 @@
-/* The part of an array that is a device's own, by its place in its group of a collective:
+/* The part of an array that is a device's own, by its rank in its group of a collective:
  *
- *   groups {0,2},{1,3}: places = s32[4] constant({0, 0, 1, 1})
- *   place = places[replica * partitions + partition]      part = dynamic-slice(x, place * size)
+ *   groups {0,2},{1,3}: ranks = s32[4] constant({0, 0, 1, 1})
+ *   rank = ranks[replica * partitions + partition]      part = dynamic-slice(x, rank * size)
  */
 #include <string.h>
 
@@ -39,7 +39,7 @@ static Instruction *dynamic_slice(Form *f, Instruction *x, const Shape *s,
     return slice;
 }
 
-/* s32[]: the device's place in its group. */
+/* s32[]: the device's rank in its group. */
 static Instruction *own_place(Form *f, const Instruction *inst)
 {
     IntLists groups = collective_groups(f->scratch, inst);
@@ -50,12 +50,12 @@ static Instruction *own_place(Form *f, const Instruction *inst)
             devices = n > devices ? n : devices;
         }
     }
-    Literal *places = literal_create(f->m->arena, form_array(f, DT_S32, 1, &devices));
+    Literal *ranks = literal_create(f->m->arena, form_array(f, DT_S32, 1, &devices));
     for (uint32_t g = 0; g < groups.count; g++) {
         for (uint32_t i = 0; i < groups.data[g].count; i++)
-            literal_set_int(places, groups.data[g].data[i], i);
+            literal_set_int(ranks, groups.data[g].data[i], i);
     }
-    Instruction *table = computation_add_constant(f->comp, places, NULL);
+    Instruction *table = computation_add_constant(f->comp, ranks, NULL);
     Instruction *number = device_number(f);
     Instruction *one =
         dynamic_slice(f, table, form_array(f, DT_S32, 1, &(int64_t){1}), &number);

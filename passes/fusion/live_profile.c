@@ -1,9 +1,9 @@
 /* Live bytes along an order of execution.
  *
- *   a  b  c(a)  d(b)  e                a and e as one kernel: at e's place, c behind it
+ *   a  b  c(a)  d(b)  e                a and e as one kernel: at e's position, c behind it
  *   live:  a's operands until e, a's result only from there on
  *
- * A slot is a place of the order. Kernels that are joined share a slot, and so does what has to wait for
+ * A slot is a position in the order. Kernels that are joined share a slot, and so does what has to wait for
  * them. A tree over the slots adds to ranges of them and knows the largest sum, so that a join costs
  * n log n of the buffers that it touches; where it is refused, a journal takes all back. Ranges of what
  * comes earlier are not shortened, so that the sums are a little too large rather than too small.
@@ -117,15 +117,15 @@ static void find_ranges(LiveProfile *p, const uint32_t *order)
         p->next[x] = x;
         p->most[p->leaves + at] = graph_bytes_inside(g, inst);
         for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
-            uint32_t place = g->place[x] + (uint32_t)leaf;
-            p->ranges[place] = (BufferRange){at, at, g->bytes[place]};
+            uint32_t id = g->first_leaf[x] + (uint32_t)leaf;
+            p->ranges[id] = (BufferRange){at, at, g->bytes[id]};
         }
         for (uint32_t k = 0; k < g->sources[x].count; k++)
             p->ranges[g->sources[x].list[k]].end = at;
     }
     for (size_t leaf = 0; leaf < shape_leaf_count(g->comp->root->shape); leaf++)
         p->ranges[graph_buffer(g, g->comp->root, leaf)].end = g->count - 1;
-    for (uint32_t b = 0; b < g->place_count; b++) {
+    for (uint32_t b = 0; b < g->leaf_count; b++) {
         change[p->ranges[b].begin] += p->ranges[b].bytes;
         change[p->ranges[b].end + 1] -= p->ranges[b].bytes;
     }
@@ -142,7 +142,7 @@ LiveProfile *live_profile_create(const Graph *g, const uint32_t *order)
     p->slot = ARENA_ARRAY(a, uint32_t, n);
     p->next = ARENA_ARRAY(a, uint32_t, n);
     p->stamp = ARENA_ARRAY(a, uint32_t, n);
-    p->ranges = ARENA_ARRAY(a, BufferRange, (size_t)g->place_count + 1);
+    p->ranges = ARENA_ARRAY(a, BufferRange, (size_t)g->leaf_count + 1);
     p->leaves = 1;
     while (p->leaves < g->count)
         p->leaves *= 2;
@@ -180,7 +180,7 @@ static void move(LiveProfile *p, uint32_t x, uint32_t to)
     p->slot[x] = to;
     size_t leaves = shape_leaf_count(g->comp->instructions[x]->shape);
     for (size_t leaf = 0; leaf < leaves; leaf++) {
-        uint32_t buffer = g->place[x] + (uint32_t)leaf;
+        uint32_t buffer = g->first_leaf[x] + (uint32_t)leaf;
         BufferRange r = p->ranges[buffer];
         r.begin = to;
         r.end = r.end > to ? r.end : to;
@@ -263,7 +263,7 @@ static void drop_inner(LiveProfile *p, uint32_t x)
     do {
         size_t leaves = shape_leaf_count(g->comp->instructions[y]->shape);
         for (size_t leaf = 0; leaf < leaves; leaf++) {
-            uint32_t buffer = g->place[y] + (uint32_t)leaf;
+            uint32_t buffer = g->first_leaf[y] + (uint32_t)leaf;
             BufferRange r = p->ranges[buffer];
             const Edges *reading = &g->reading[buffer];
             bool inner = reading->count != 0 && r.bytes != 0 &&

@@ -1,5 +1,5 @@
-/* How many bytes live at each place of an order of execution, and whether kernels can become one
- * without more of them at the worst place. See live_profile.c. */
+/* How many bytes live at each position of an order of execution, and whether kernels can become one
+ * without more of them at the worst position. See live_profile.c. */
 #ifndef GXC_PASSES_FUSION_LIVE_PROFILE_H
 #define GXC_PASSES_FUSION_LIVE_PROFILE_H
 

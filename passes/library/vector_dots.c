@@ -82,7 +82,7 @@ static bool is_by_rows(const Side *matrix)
 
 /* The dimensions of all products: where those of the two sides stand. */
 typedef struct Products {
-    int64_t *sizes, *place[2], *sums;
+    int64_t *sizes, *position[2], *sums;
     uint32_t rank, sum_count;
 } Products;
 
@@ -94,7 +94,7 @@ static void add_sums(Products *p, const Side *side, uint32_t matrix)
         int64_t i = ints_find(m->sum, d);
         if (i < 0)
             continue;
-        p->place[matrix][d] = p->place[!matrix][v->sum.data[i]] = p->rank;
+        p->position[matrix][d] = p->position[!matrix][v->sum.data[i]] = p->rank;
         p->sums[p->sum_count++] = p->rank;
         p->sizes[p->rank++] = m->x->shape->dims[d];
     }
@@ -106,12 +106,12 @@ static Products find_products(Rewriter *r, const Side *side, uint32_t matrix)
     bool by_rows = is_by_rows(&side[matrix]);
     uint32_t rank = side[0].x->shape->rank + side[1].x->shape->rank + 1u;
     Products p = {.sizes = ARENA_ARRAY(r->scratch, int64_t, rank),
-                  .place = {ARENA_ARRAY(r->scratch, int64_t, rank),
-                            ARENA_ARRAY(r->scratch, int64_t, rank)},
+                  .position = {ARENA_ARRAY(r->scratch, int64_t, rank),
+                               ARENA_ARRAY(r->scratch, int64_t, rank)},
                   .sums = ARENA_ARRAY(r->scratch, int64_t, rank)};
     for (uint32_t i = 0; i < side[0].batch.count; i++) {
         int64_t d = side[0].batch.data[i];
-        p.place[0][d] = p.place[1][side[1].batch.data[i]] = p.rank;
+        p.position[0][d] = p.position[1][side[1].batch.data[i]] = p.rank;
         p.sizes[p.rank++] = side[0].x->shape->dims[d];
     }
     if (!by_rows)
@@ -121,7 +121,7 @@ static Products find_products(Rewriter *r, const Side *side, uint32_t matrix)
         for (uint32_t d = 0; d < s->rank; d++) {
             if (ints_contain(side[i].batch, d) || ints_contain(side[i].sum, d))
                 continue;
-            p.place[i][d] = p.rank;
+            p.position[i][d] = p.rank;
             p.sizes[p.rank++] = s->dims[d];
         }
     }
@@ -184,7 +184,7 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
     for (uint32_t i = 0; i < 2; i++) {
         x[i] = widened(r, side[i].x, dot->shape->dtype);
         x[i] = rw_spread(r, rw_shape(r, x[i]->shape->dtype, p.rank, p.sizes), x[i],
-                         p.place[i]);
+                         p.position[i]);
     }
     Instruction *product = rw_binary(r, OP_MULTIPLY, x[0]->shape, x[0], x[1]);
     DType t = product->shape->dtype;

@@ -43,24 +43,23 @@ typedef struct CopyInsertion {
     ValueSource *
         present; /* [leaves of the root] what each takes the buffer of; inst NULL: nothing */
     /* of the computation at hand, by instruction id: */
-    uint32_t *place; /* number of leaf 0 */
-    uint32_t place_count;
-    uint32_t *
-        last_use; /* [place_count] id of the last user, by source; UINT32_MAX: the root */
-    bool
-        *chain; /* [place_count] parameter leaf whose next value is made in place of it */
-    uint32_t *handed;    /* [place_count] how often a loop gets it; 0 between loops */
+    uint32_t *first_leaf; /* number of leaf 0 */
+    uint32_t leaf_count;
+    uint32_t
+        *last_use; /* [leaf_count] id of the last user, by source; UINT32_MAX: the root */
+    bool *chain; /* [leaf_count] parameter leaf whose next value is made in place of it */
+    uint32_t *handed;    /* [leaf_count] how often a loop gets it; 0 between loops */
     Instruction **order; /* the computation with copies in their places */
     size_t order_count, order_capacity;
     bool changed;
-    uint32_t *buffer_last_use; /* [place_count] by the place where a buffer begins */
+    uint32_t *buffer_last_use; /* [leaf_count] by the leaf where a buffer begins */
 } CopyInsertion;
 
 /* -- sources ------------------------------------------------------------------------------- */
 
-static uint32_t place_of(const CopyInsertion *ci, Source s)
+static uint32_t leaf_of(const CopyInsertion *ci, Source s)
 {
-    return ci->place[s.inst->id] + (uint32_t)s.leaf;
+    return ci->first_leaf[s.inst->id] + (uint32_t)s.leaf;
 }
 
 static bool is_made_here(Source s)
@@ -73,7 +72,7 @@ static bool is_made_here(Source s)
 static void note_use(CopyInsertion *ci, Instruction *operand, uint32_t user)
 {
     for (size_t leaf = 0; leaf < shape_leaf_count(operand->shape); leaf++)
-        ci->last_use[place_of(ci, value_source(operand, leaf))] = user;
+        ci->last_use[leaf_of(ci, value_source(operand, leaf))] = user;
 }
 
 /* Ids are positions: the computation is compact and in its order. */
@@ -81,15 +80,15 @@ static void number_places(CopyInsertion *ci)
 {
     const Computation *comp = ci->comp;
     uint32_t count = comp->instruction_count;
-    ci->place = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)count + 1);
-    ci->place_count = 0;
+    ci->first_leaf = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)count + 1);
+    ci->leaf_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        ci->place[i] = ci->place_count;
-        ci->place_count += (uint32_t)shape_leaf_count(comp->instructions[i]->shape);
+        ci->first_leaf[i] = ci->leaf_count;
+        ci->leaf_count += (uint32_t)shape_leaf_count(comp->instructions[i]->shape);
     }
-    ci->last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
-    ci->chain = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
-    ci->handed = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
+    ci->last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->leaf_count + 1);
+    ci->chain = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->leaf_count + 1);
+    ci->handed = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->leaf_count + 1);
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *inst = comp->instructions[i];
         if (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL | OPF_ASYNC_DONE))
@@ -211,7 +210,7 @@ static bool follows(const CopyInsertion *ci, Source next, Source present)
         return true;
     if (origin.inst->op == OP_PARAMETER)
         return false;
-    uint32_t last = ci->buffer_last_use[place_of(ci, present)];
+    uint32_t last = ci->buffer_last_use[leaf_of(ci, present)];
     /* what was made in place began where its first value was made */
     uint32_t made = origin.inst->id;
     if (last < made)
@@ -239,7 +238,7 @@ static void set_in_place(Instruction *fusion, uint32_t leaf, uint32_t operand)
 /* Its buffer may be written: it was made here, or its next value lies there. */
 static bool is_ours(const CopyInsertion *ci, Source s)
 {
-    return is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[place_of(ci, s)]);
+    return is_made_here(s) || (s.inst->op == OP_PARAMETER && ci->chain[leaf_of(ci, s)]);
 }
 
 /* `user` may write where leaf `leaf` of its operand `k` lies: nobody reads it after `last` - the user
@@ -248,7 +247,7 @@ static bool may_overwrite(const CopyInsertion *ci, const Instruction *user, uint
                           uint32_t k, size_t leaf)
 {
     Source s = value_source(user->operands[k], leaf);
-    bool free = is_ours(ci, s) && ci->last_use[place_of(ci, s)] == last;
+    bool free = is_ours(ci, s) && ci->last_use[leaf_of(ci, s)] == last;
     for (uint32_t i = 0; i < user->operand_count && free; i++) {
         size_t n = shape_leaf_count(user->operands[i]->shape);
         for (size_t l = 0; l < n; l++) {
@@ -335,17 +334,16 @@ static void visit_while(CopyInsertion *ci, Instruction *loop)
     size_t n = shape_leaf_count(init->shape);
     bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
     for (size_t i = 0; i < n; i++)
-        ci->handed[place_of(ci, value_source(init, i))]++;
+        ci->handed[leaf_of(ci, value_source(init, i))]++;
     for (size_t i = 0; i < n; i++) {
         if (loop_hands_on(loop, i) || !shape_is_array(shape_leaf(init->shape, i)))
             continue;
         Source s = value_source(init, i);
-        uint32_t place = place_of(ci, s);
-        copied[i] =
-            !is_ours(ci, s) || ci->last_use[place] != loop->id || ci->handed[place] > 1;
+        uint32_t id = leaf_of(ci, s);
+        copied[i] = !is_ours(ci, s) || ci->last_use[id] != loop->id || ci->handed[id] > 1;
     }
     for (size_t i = 0; i < n; i++)
-        ci->handed[place_of(ci, value_source(init, i))] = 0;
+        ci->handed[leaf_of(ci, value_source(init, i))] = 0;
     loop->operands[0] = with_copies(ci, init, copied, NULL);
 }
 
@@ -355,15 +353,15 @@ static const bool *overwritten(const CopyInsertion *ci, const bool *copied)
 {
     Instruction *root = ci->comp->root;
     size_t n = shape_leaf_count(root->shape);
-    bool *writes = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
+    bool *writes = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->leaf_count + 1);
     bool *early = ARENA_ARRAY(ci->scratch, bool, n + 1);
     for (size_t i = 0; i < n; i++) {
         Source present;
         if (!copied[i])
             continue;
-        early[i] = writes[place_of(ci, in_place_origin(value_source(root, i), true))];
+        early[i] = writes[leaf_of(ci, in_place_origin(value_source(root, i), true))];
         if (carried(ci, i, &present))
-            writes[place_of(ci, present)] = true;
+            writes[leaf_of(ci, present)] = true;
     }
     return early;
 }
@@ -373,13 +371,13 @@ static const bool *overwritten(const CopyInsertion *ci, const bool *copied)
 static void note_buffer_uses(CopyInsertion *ci)
 {
     const Computation *comp = ci->comp;
-    ci->buffer_last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->place_count + 1);
+    ci->buffer_last_use = ARENA_ARRAY(ci->scratch, uint32_t, (size_t)ci->leaf_count + 1);
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         size_t n = shape_leaf_count(inst->shape);
         for (size_t leaf = 0; leaf < n; leaf++) {
             Source s = value_source(inst, leaf);
-            uint32_t used = ci->last_use[place_of(ci, s)];
-            uint32_t *last = &ci->buffer_last_use[place_of(ci, in_place_origin(s, true))];
+            uint32_t used = ci->last_use[leaf_of(ci, s)];
+            uint32_t *last = &ci->buffer_last_use[leaf_of(ci, in_place_origin(s, true))];
             *last = used > *last ? used : *last;
         }
     }
@@ -442,7 +440,7 @@ static void visit_root(CopyInsertion *ci)
     Instruction *root = ci->comp->root;
     size_t n = shape_leaf_count(root->shape);
     bool *copied = ARENA_ARRAY(ci->scratch, bool, n + 1);
-    bool *taken = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->place_count + 1);
+    bool *taken = ARENA_ARRAY(ci->scratch, bool, (size_t)ci->leaf_count + 1);
     for (size_t i = 0; i < n; i++) {
         if (!shape_is_array(shape_leaf(root->shape, i)))
             continue;
@@ -453,9 +451,9 @@ static void visit_root(CopyInsertion *ci)
         else
             copied[i] = !is_made_here(s) || origin.inst->op == OP_PARAMETER;
         /* one buffer cannot be two results */
-        copied[i] |= taken[place_of(ci, origin)];
+        copied[i] |= taken[leaf_of(ci, origin)];
         if (!copied[i])
-            taken[place_of(ci, origin)] = true;
+            taken[leaf_of(ci, origin)] = true;
     }
     ci->comp->root = with_copies(ci, root, copied, overwritten(ci, copied));
 }
@@ -470,7 +468,7 @@ static void find_chains(CopyInsertion *ci)
             continue;
         Source origin = in_place_origin(value_source(ci->comp->root, i), true);
         if (value_source_is(origin, present))
-            ci->chain[place_of(ci, present)] = true;
+            ci->chain[leaf_of(ci, present)] = true;
     }
 }
 

@@ -11,7 +11,7 @@ uint32_t fence_parts(const Graph *g, const uint32_t *base, int64_t threshold,
                      uint32_t *part)
 {
     uint32_t *readers =
-        arena_copy(g->scratch, g->readers, g->place_count * sizeof *readers);
+        arena_copy(g->scratch, g->readers, g->leaf_count * sizeof *readers);
     uint32_t in_flight = 0, now = 0;
     int64_t live = 0, live_at_cut = 0;
     bool cuts = false;

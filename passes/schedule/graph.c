@@ -110,25 +110,25 @@ static bool is_made_here(ValueSource v)
            !custom_call_is_new_buffer(v.inst);
 }
 
-static uint32_t place_of(const Graph *s, ValueSource v)
+static uint32_t leaf_of(const Graph *s, ValueSource v)
 {
-    return s->place[v.inst->id] + (uint32_t)v.leaf;
+    return s->first_leaf[v.inst->id] + (uint32_t)v.leaf;
 }
 
 static void number_places(Graph *s)
 {
-    uint32_t places = 0;
+    uint32_t leaves = 0;
     for (uint32_t i = 0; i < s->count; i++) {
-        s->place[i] = places;
-        places += (uint32_t)shape_leaf_count(s->comp->instructions[i]->shape);
+        s->first_leaf[i] = leaves;
+        leaves += (uint32_t)shape_leaf_count(s->comp->instructions[i]->shape);
     }
-    s->place_count = places;
-    s->bytes = ARENA_ARRAY(s->scratch, int64_t, places);
-    s->buffer = ARENA_ARRAY(s->scratch, uint32_t, places);
-    s->readers = ARENA_ARRAY(s->scratch, uint32_t, places);
-    s->last_reader = ARENA_ARRAY(s->scratch, uint32_t, places);
-    s->reading = ARENA_ARRAY(s->scratch, Edges, places);
-    for (uint32_t p = 0; p < places; p++)
+    s->leaf_count = leaves;
+    s->bytes = ARENA_ARRAY(s->scratch, int64_t, leaves);
+    s->buffer = ARENA_ARRAY(s->scratch, uint32_t, leaves);
+    s->readers = ARENA_ARRAY(s->scratch, uint32_t, leaves);
+    s->last_reader = ARENA_ARRAY(s->scratch, uint32_t, leaves);
+    s->reading = ARENA_ARRAY(s->scratch, Edges, leaves);
+    for (uint32_t p = 0; p < leaves; p++)
         s->buffer[p] = p;
 }
 
@@ -136,12 +136,12 @@ static void number_places(Graph *s)
 static void add_sources(Graph *s, uint32_t i, Instruction *value)
 {
     for (size_t leaf = 0; leaf < shape_leaf_count(value->shape); leaf++) {
-        uint32_t place = place_of(s, value_source(value, leaf));
-        if (s->last_reader[place] == i + 1)
+        uint32_t id = leaf_of(s, value_source(value, leaf));
+        if (s->last_reader[id] == i + 1)
             continue;
-        s->last_reader[place] = i + 1;
-        edges_add(s->scratch, &s->sources[i], place);
-        edges_add(s->scratch, &s->reading[place], i);
+        s->last_reader[id] = i + 1;
+        edges_add(s->scratch, &s->sources[i], id);
+        edges_add(s->scratch, &s->reading[id], i);
     }
 }
 
@@ -158,7 +158,7 @@ static void find_sources(Graph *s)
             add_sources(s, i, start->operands[k]);
         /* and has its temporaries; the start's own first leaf stands for them */
         if (inst->op == OP_ASYNC_DONE)
-            edges_add(s->scratch, &s->sources[i], s->place[start->id]);
+            edges_add(s->scratch, &s->sources[i], s->first_leaf[start->id]);
     }
 }
 
@@ -174,9 +174,10 @@ static void find_bytes(Graph *s)
         size_t leaves = shape_leaf_count(inst->shape);
         for (size_t leaf = starts ? async_result_leaf(inst) : 0; leaf < leaves && is_ours;
              leaf++)
-            s->bytes[s->place[i] + leaf] = shape_bytes(shape_leaf(inst->shape, leaf));
+            s->bytes[s->first_leaf[i] + leaf] =
+                shape_bytes(shape_leaf(inst->shape, leaf));
         if (inst->op == OP_ASYNC_START)
-            s->bytes[s->place[i]] = s->called[inst_called(inst, 0)->id];
+            s->bytes[s->first_leaf[i]] = s->called[inst_called(inst, 0)->id];
     }
 }
 
@@ -187,7 +188,7 @@ static void find_bytes(Graph *s)
 static bool read_before(Graph *s, ValueSource value, const Instruction *writer,
                         bool is_carried)
 {
-    const Edges *reading = &s->reading[place_of(s, value)];
+    const Edges *reading = &s->reading[leaf_of(s, value)];
     bool possible = true;
     for (uint32_t r = 0; r < reading->count; r++) {
         uint32_t i = reading->list[r];
@@ -203,12 +204,12 @@ static bool read_before(Graph *s, ValueSource value, const Instruction *writer,
 
 /* The value lies where `from` does, if that may be written: it is made here, or it is an argument
  * whose next value ends up there. */
-static void share_buffer(Graph *s, uint32_t place, ValueSource from, const bool *is_chain)
+static void share_buffer(Graph *s, uint32_t id, ValueSource from, const bool *is_chain)
 {
-    if (!is_made_here(from) && !is_chain[place_of(s, from)])
+    if (!is_made_here(from) && !is_chain[leaf_of(s, from)])
         return;
-    s->buffer[place] = s->buffer[place_of(s, from)];
-    s->bytes[place] = 0;
+    s->buffer[id] = s->buffer[leaf_of(s, from)];
+    s->bytes[id] = 0;
 }
 
 static void visit_update(Graph *s, Instruction *inst, const bool *is_chain)
@@ -218,7 +219,7 @@ static void visit_update(Graph *s, Instruction *inst, const bool *is_chain)
         ValueSource from;
         if (in_place_operand((ValueSource){inst, leaf}, &from) &&
             read_before(s, from, inst, false))
-            share_buffer(s, s->place[inst->id] + (uint32_t)leaf, from, is_chain);
+            share_buffer(s, s->first_leaf[inst->id] + (uint32_t)leaf, from, is_chain);
     }
 }
 
@@ -227,14 +228,14 @@ static void visit_loop(Graph *s, const Instruction *loop, const bool *is_chain)
 {
     size_t leaves = shape_leaf_count(loop->shape);
     for (size_t leaf = 0; leaf < leaves; leaf++) {
-        uint32_t place = s->place[loop->id] + (uint32_t)leaf;
+        uint32_t id = s->first_leaf[loop->id] + (uint32_t)leaf;
         if (loop_hands_on(loop, leaf)) {
-            s->bytes[place] = 0;
+            s->bytes[id] = 0;
             continue;
         }
         ValueSource from = value_source(loop->operands[0], leaf);
         if (read_before(s, from, loop, false))
-            share_buffer(s, place, from, is_chain);
+            share_buffer(s, id, from, is_chain);
     }
 }
 
@@ -253,12 +254,12 @@ static void add_edges_of_updates(Graph *s, const bool *is_chain)
 /* Leaves of parameters whose next value is made in place of them. */
 static bool *find_chains(Graph *s, const ValueSource *presents)
 {
-    bool *is_chain = ARENA_ARRAY(s->scratch, bool, s->place_count);
+    bool *is_chain = ARENA_ARRAY(s->scratch, bool, s->leaf_count);
     for (size_t leaf = 0; leaf < shape_leaf_count(s->comp->root->shape); leaf++) {
         ValueSource next = value_source(s->comp->root, leaf);
         if (presents[leaf].inst != NULL &&
             value_source_is(in_place_origin(next, true), presents[leaf]))
-            is_chain[place_of(s, presents[leaf])] = true;
+            is_chain[leaf_of(s, presents[leaf])] = true;
     }
     return is_chain;
 }
@@ -274,15 +275,15 @@ static void add_edges_of_carried(Graph *s, const ValueSource *presents)
             follows = !op_is(next.inst->op, OPF_ASYNC_START) &&
                       read_before(s, present, next.inst, true);
         if (follows)
-            s->bytes[s->buffer[place_of(s, next)]] = 0;
+            s->bytes[s->buffer[leaf_of(s, next)]] = 0;
     }
 }
 
 /* What is read, by buffers: each once. */
 static void count_readers(Graph *s)
 {
-    memset(s->last_reader, 0, s->place_count * sizeof *s->last_reader);
-    memset(s->reading, 0, s->place_count * sizeof *s->reading);
+    memset(s->last_reader, 0, s->leaf_count * sizeof *s->last_reader);
+    memset(s->reading, 0, s->leaf_count * sizeof *s->reading);
     for (uint32_t i = 0; i < s->count; i++) {
         Edges *sources = &s->sources[i];
         uint32_t kept = 0;
@@ -309,7 +310,7 @@ void graph_make(Graph *s)
     s->after = ARENA_ARRAY(s->scratch, Edges, n);
     s->sources = ARENA_ARRAY(s->scratch, Edges, n);
     s->waiting = ARENA_ARRAY(s->scratch, uint32_t, n);
-    s->place = ARENA_ARRAY(s->scratch, uint32_t, n);
+    s->first_leaf = ARENA_ARRAY(s->scratch, uint32_t, n);
     s->stamp = ARENA_ARRAY(s->scratch, uint32_t, n);
     s->before = ARENA_ARRAY(s->scratch, Edges, n);
     s->rank = ARENA_ARRAY(s->scratch, uint32_t, n);
@@ -339,7 +340,7 @@ int64_t graph_bytes_made(const Graph *s, uint32_t i)
     const Instruction *inst = s->comp->instructions[i];
     int64_t n = 0;
     for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++)
-        n += s->bytes[s->place[i] + leaf];
+        n += s->bytes[s->first_leaf[i] + leaf];
     return n;
 }
 
@@ -356,8 +357,8 @@ int64_t graph_bytes_unread(const Graph *s, uint32_t i)
     int64_t n = 0;
     for (size_t leaf = 0; leaf < shape_leaf_count(s->comp->instructions[i]->shape);
          leaf++) {
-        uint32_t place = s->place[i] + (uint32_t)leaf;
-        n += s->readers[place] == 0 ? s->bytes[place] : 0;
+        uint32_t id = s->first_leaf[i] + (uint32_t)leaf;
+        n += s->readers[id] == 0 ? s->bytes[id] : 0;
     }
     return n;
 }
@@ -375,13 +376,13 @@ int64_t graph_bytes_inside(const Graph *s, const Instruction *inst)
 
 uint32_t graph_buffer(const Graph *s, Instruction *value, size_t leaf)
 {
-    return s->buffer[place_of(s, value_source(value, leaf))];
+    return s->buffer[leaf_of(s, value_source(value, leaf))];
 }
 
 void graph_revive(const Graph *s, Instruction *value, size_t leaf, bool *is_live,
                   int64_t *live)
 {
-    uint32_t place = graph_buffer(s, value, leaf);
-    *live += is_live[place] ? 0 : s->bytes[place];
-    is_live[place] = true;
+    uint32_t id = graph_buffer(s, value, leaf);
+    *live += is_live[id] ? 0 : s->bytes[id];
+    is_live[id] = true;
 }

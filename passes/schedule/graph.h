@@ -26,17 +26,17 @@ typedef struct Graph {
     bool is_body;             /* of a loop */
     const LoopSlices *slices; /* values without a buffer; NULL: there are none */
     uint32_t count;
-    Edges *after;      /* [count] what must come after it, each once or more often */
-    Edges *before;     /* [count] the other end of those edges */
-    uint32_t *waiting; /* [count] how many edges lead to it */
-    uint32_t *place;   /* [count] number of leaf 0 */
-    uint32_t place_count;
-    uint32_t *buffer;  /* [places] the place whose buffer it lies in */
-    int64_t *bytes;    /* [places] of buffers that begin here; 0: not ours */
+    Edges *after;         /* [count] what must come after it, each once or more often */
+    Edges *before;        /* [count] the other end of those edges */
+    uint32_t *waiting;    /* [count] how many edges lead to it */
+    uint32_t *first_leaf; /* [count] number of leaf 0 */
+    uint32_t leaf_count;
+    uint32_t *buffer;  /* [leaves] the leaf whose buffer it lies in */
+    int64_t *bytes;    /* [leaves] of buffers that begin here; 0: not ours */
     Edges *sources;    /* [count] buffers that it reads */
     Edges *reading;    /* [buffers] what reads it */
     uint32_t *readers; /* [buffers] instructions that read it; the root counts twice */
-    uint32_t *last_reader; /* [places] of those that were looked at so far: id + 1 */
+    uint32_t *last_reader; /* [leaves] of those that were looked at so far: id + 1 */
     int64_t *called;       /* [computations] bytes that run inside a call of it */
     uint32_t *stamp;       /* [count] of the search that has seen it */
     uint32_t *rank;        /* [count] a topological order */
@@ -48,14 +48,14 @@ typedef struct Graph {
 void graph_make(Graph *s);
 
 /* Bytes that appear when instruction i runs, and those that nobody needs afterwards: `readers` are
- * what still has to read each place. */
+ * what still has to read each leaf. */
 int64_t graph_bytes_made(const Graph *s, uint32_t i);
 int64_t graph_bytes_freed(const Graph *s, uint32_t i, const uint32_t *readers);
 /* Of what it makes, bytes that nobody ever needs. */
 int64_t graph_bytes_unread(const Graph *s, uint32_t i);
 /* Bytes that live inside what it calls, at most. */
 int64_t graph_bytes_inside(const Graph *s, const Instruction *inst);
-/* The place where the buffer of a leaf of a value begins. */
+/* The leaf where the buffer of a leaf of a value begins. */
 uint32_t graph_buffer(const Graph *s, Instruction *value, size_t leaf);
 /* Adds the buffer that holds a leaf of a value to those that live. */
 void graph_revive(const Graph *s, Instruction *value, size_t leaf, bool *is_live,

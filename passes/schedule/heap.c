@@ -5,7 +5,7 @@ static bool is_before(const Heap *h, uint32_t a, uint32_t b)
 {
     if (h->key[a] != h->key[b])
         return h->key[a] < h->key[b];
-    return h->place == NULL ? a < b : h->place[a] < h->place[b];
+    return h->position == NULL ? a < b : h->position[a] < h->position[b];
 }
 
 static void set(Heap *h, uint32_t at, uint32_t x)
@@ -15,7 +15,7 @@ static void set(Heap *h, uint32_t at, uint32_t x)
         h->where[x] = at + 1;
 }
 
-/* Moves x from the free place `at` to where it belongs above it. */
+/* Moves x from the free position `at` to where it belongs above it. */
 static uint32_t rise(Heap *h, uint32_t at, uint32_t x)
 {
     for (; at > 0 && is_before(h, x, h->list[(at - 1) / 2]); at = (at - 1) / 2)

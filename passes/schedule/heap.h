@@ -1,4 +1,4 @@
-/* A heap of instruction numbers: the lowest key first, of equal ones the one of the lowest place. */
+/* A heap of instruction numbers: the lowest key first, of equal ones the one of the lowest position. */
 #ifndef GXC_PASSES_SCHEDULE_HEAP_H
 #define GXC_PASSES_SCHEDULE_HEAP_H
 
@@ -12,15 +12,15 @@ typedef struct Heap {
     uint32_t *list;
     uint32_t count;
     size_t capacity;
-    const double *key;     /* by number: may only fall while it is in the heap */
-    const uint32_t *place; /* the same; NULL: the number itself */
-    uint32_t *where;       /* by number: its entry + 1, 0: none; NULL: nobody asks */
+    const double *key;        /* by number: may only fall while it is in the heap */
+    const uint32_t *position; /* the same; NULL: the number itself */
+    uint32_t *where;          /* by number: its entry + 1, 0: none; NULL: nobody asks */
     Arena *arena;
 } Heap;
 
-static inline Heap heap_make(Arena *a, const double *key, const uint32_t *place)
+static inline Heap heap_make(Arena *a, const double *key, const uint32_t *position)
 {
-    return (Heap){.key = key, .place = place, .arena = a};
+    return (Heap){.key = key, .position = position, .arena = a};
 }
 
 /* For heap_has and heap_raise: numbers are below `count`. The heap is empty. */

@@ -15,7 +15,7 @@
  *   - a kernel: first those behind the most transfers, which make the next done ready, then in
  *     the order of `base`;
  *   - a start that was not hidden: the clock jumps;
- *   - what asks for the earliest place; parameters and constants.
+ *   - what asks for the earliest position; parameters and constants.
  * With fences (fence.c) all that comes after one is placed before anything else is ready.
  * Where a done or a kernel would make more live than the limit, what lets most die comes before it.
  * A scheduling group (groups.h) is placed at once when all that comes after it is: its dones, its
@@ -53,7 +53,7 @@ typedef struct Latency {
     double *zero;            /* [count + groups] */
     bool *is_first_transfer; /* [count] a start that waits for no other transfer */
     uint32_t *by_depth,
-        *by_transfers; /* [count + groups] places in orders of preference */
+        *by_transfers; /* [count + groups] positions in orders of preference */
     Heap free, dones, starts, kernels, forced, inputs;
     Heap early_starts[RESOURCE_COUNT];
     uint32_t waiting[RESOURCE_COUNT]; /* dones, and groups with dones, that are ready */
@@ -71,7 +71,7 @@ typedef struct Latency {
     LatencyUse most_used;
     double now;
     double kernels_left, transfers_left; /* seconds of what is not placed */
-    bool *is_live;                       /* [places] */
+    bool *is_live;                       /* [leaves] */
     int64_t live, most_live;
     uint32_t *order, at; /* order[at] is placed last */
 } Latency;
@@ -111,8 +111,8 @@ static void find_costs(Latency *l)
 }
 
 typedef struct Preference {
-    double most;    /* larger ones first */
-    uint32_t place; /* in the base order: later ones first */
+    double most;       /* larger ones first */
+    uint32_t position; /* in the base order: later ones first */
     uint32_t x;
 } Preference;
 
@@ -121,17 +121,17 @@ static int compare(const void *a, const void *b)
     const Preference *p = a, *q = b;
     if (p->most != q->most)
         return p->most > q->most ? -1 : 1;
-    return p->place < q->place ? 1 : p->place > q->place ? -1 : 0;
+    return p->position < q->position ? 1 : p->position > q->position ? -1 : 0;
 }
 
-/* The place of each number by falling `most`. */
-static uint32_t *rank(const Latency *l, const double *most, const uint32_t *place)
+/* The position of each number by falling `most`. */
+static uint32_t *rank(const Latency *l, const double *most, const uint32_t *position)
 {
     uint32_t n = l->count + l->group_count;
     Preference *list = ARENA_ARRAY(l->arena, Preference, (size_t)n + 1);
     uint32_t *out = ARENA_ARRAY(l->arena, uint32_t, (size_t)n + 1);
     for (uint32_t x = 0; x < n; x++)
-        list[x] = (Preference){most[x], place[x], x};
+        list[x] = (Preference){most[x], position[x], x};
     qsort(list, n, sizeof *list, compare);
     for (uint32_t i = 0; i < n; i++)
         out[list[i].x] = i;
@@ -155,10 +155,10 @@ static void find_depths(Latency *l, const uint32_t *base)
     uint32_t n = l->count + l->group_count;
     double *depth = ARENA_ARRAY(l->arena, double, (size_t)n + 1);
     double *transfers = ARENA_ARRAY(l->arena, double, (size_t)n + 1);
-    uint32_t *place = ARENA_ARRAY(l->arena, uint32_t, (size_t)n + 1);
+    uint32_t *position = ARENA_ARRAY(l->arena, uint32_t, (size_t)n + 1);
     for (uint32_t b = 0; b < l->count; b++) {
         uint32_t i = base[b];
-        place[i] = b;
+        position[i] = b;
         l->is_first_transfer[i] = transfers[i] == 0;
         double wait = l->start[i] != NULL ? rounded(l->latency[i]) : 0;
         depth[i] += wait + rounded(l->seconds[i]);
@@ -171,11 +171,11 @@ static void find_depths(Latency *l, const uint32_t *base)
             uint32_t g = l->count + l->group[i] - 1;
             raise_to(&depth[g], depth[i]);
             raise_to(&transfers[g], transfers[i]);
-            place[g] = b;
+            position[g] = b;
         }
     }
-    l->by_depth = rank(l, depth, place);
-    l->by_transfers = rank(l, transfers, place);
+    l->by_depth = rank(l, depth, position);
+    l->by_transfers = rank(l, transfers, position);
 }
 
 static void find_groups(Latency *l)
@@ -227,7 +227,7 @@ static void init(Latency *l, const uint32_t *base)
     l->start = ARENA_ARRAY(a, Instruction *, n);
     l->is_first_transfer = ARENA_ARRAY(a, bool, n);
     l->flying = ARENA_ARRAY(a, uint32_t, n);
-    l->is_live = ARENA_ARRAY(a, bool, (size_t)l->g->place_count + 1);
+    l->is_live = ARENA_ARRAY(a, bool, (size_t)l->g->leaf_count + 1);
     find_costs(l);
     find_groups(l);
     find_depths(l, base);
@@ -375,19 +375,20 @@ static void count_memory(Latency *l, uint32_t x)
     const Instruction *inst = g->comp->instructions[x];
     int64_t unread = 0;
     for (uint32_t k = 0; k < g->sources[x].count; k++) {
-        uint32_t place = g->sources[x].list[k];
-        l->live += l->is_live[place] ? 0 : g->bytes[place];
-        l->is_live[place] = true;
+        uint32_t id = g->sources[x].list[k];
+        l->live += l->is_live[id] ? 0 : g->bytes[id];
+        l->is_live[id] = true;
     }
     size_t leaves = shape_leaf_count(inst->shape);
     for (size_t leaf = 0; leaf < leaves; leaf++)
-        unread += l->is_live[g->place[x] + leaf] ? 0 : g->bytes[g->place[x] + leaf];
+        unread +=
+            l->is_live[g->first_leaf[x] + leaf] ? 0 : g->bytes[g->first_leaf[x] + leaf];
     int64_t here = l->live + unread + graph_bytes_inside(g, inst);
     l->most_live = here > l->most_live ? here : l->most_live;
     for (size_t leaf = 0; leaf < leaves; leaf++) {
-        uint32_t place = g->place[x] + (uint32_t)leaf;
-        l->live -= l->is_live[place] ? g->bytes[place] : 0;
-        l->is_live[place] = false;
+        uint32_t id = g->first_leaf[x] + (uint32_t)leaf;
+        l->live -= l->is_live[id] ? g->bytes[id] : 0;
+        l->is_live[id] = false;
     }
 }
 
@@ -544,7 +545,7 @@ static int64_t bytes_added(const Latency *l, uint32_t x)
         n += l->is_live[g->sources[x].list[k]] ? 0 : g->bytes[g->sources[x].list[k]];
     for (size_t leaf = 0; leaf < shape_leaf_count(g->comp->instructions[x]->shape);
          leaf++)
-        n += l->is_live[g->place[x] + leaf] ? 0 : g->bytes[g->place[x] + leaf];
+        n += l->is_live[g->first_leaf[x] + leaf] ? 0 : g->bytes[g->first_leaf[x] + leaf];
     return n + graph_bytes_inside(g, g->comp->instructions[x]);
 }
 
@@ -557,7 +558,7 @@ static int64_t gain(const Latency *l, uint32_t x)
         return 0;
     for (size_t leaf = 0; leaf < shape_leaf_count(g->comp->instructions[x]->shape);
          leaf++)
-        n += l->is_live[g->place[x] + leaf] ? g->bytes[g->place[x] + leaf] : 0;
+        n += l->is_live[g->first_leaf[x] + leaf] ? g->bytes[g->first_leaf[x] + leaf] : 0;
     for (uint32_t k = 0; k < g->sources[x].count; k++)
         n -= l->is_live[g->sources[x].list[k]] ? 0 : g->bytes[g->sources[x].list[k]];
     return n;

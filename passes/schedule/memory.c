@@ -27,7 +27,7 @@ typedef struct Walk {
 int64_t order_bytes(const Graph *g, const uint32_t *order)
 {
     uint32_t *readers =
-        arena_copy(g->scratch, g->readers, g->place_count * sizeof *readers);
+        arena_copy(g->scratch, g->readers, g->leaf_count * sizeof *readers);
     int64_t live = 0, most = 0;
     for (uint32_t at = 0; at < g->count; at++) {
         uint32_t x = order[at];
@@ -86,7 +86,7 @@ static void order_forwards(const Graph *g, uint32_t *order)
     Walk w = {.g = g,
               .key = ARENA_ARRAY(a, double, n),
               .waiting = arena_copy(a, g->waiting, n * sizeof *w.waiting),
-              .readers = arena_copy(a, g->readers, g->place_count * sizeof *w.readers)};
+              .readers = arena_copy(a, g->readers, g->leaf_count * sizeof *w.readers)};
     w.ready = heap_make(a, w.key, NULL);
     heap_track(&w.ready, g->count);
     for (uint32_t i = 0; i < g->count; i++) {
@@ -137,13 +137,13 @@ static void order_backwards(const Graph *g, uint32_t *order)
     Walk w = {.g = g,
               .key = ARENA_ARRAY(a, double, n),
               .waiting = ARENA_ARRAY(a, uint32_t, n),
-              .is_live = ARENA_ARRAY(a, bool, g->place_count)};
-    uint32_t *place = ARENA_ARRAY(a, uint32_t, n);
+              .is_live = ARENA_ARRAY(a, bool, g->leaf_count)};
+    uint32_t *position = ARENA_ARRAY(a, uint32_t, n);
     for (uint32_t i = 0; i < g->count; i++) {
-        place[i] = g->count - i;
+        position[i] = g->count - i;
         w.waiting[i] = g->after[i].count;
     }
-    w.ready = heap_make(a, w.key, place);
+    w.ready = heap_make(a, w.key, position);
     heap_track(&w.ready, g->count);
     for (uint32_t i = 0; i < g->count; i++) {
         if (w.waiting[i] == 0) {

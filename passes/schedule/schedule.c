@@ -52,7 +52,7 @@ static void rank_by_overlap(const Graph *s, double *rank)
     }
 }
 
-/* The places of `order`, but for starts, which come as early as their operands do, and dones, which come
+/* The positions in `order`, but for starts, which come as early as their operands do, and dones, which come
  * right before their first reader. */
 static void rank_apart(const Graph *g, const uint32_t *order, double *rank)
 {

@@ -2,12 +2,12 @@
  * cores have nothing to do. Written as sums of shifted arrays they are elementwise: fused with what stands around
  * them, read in wide accesses, and rows that were just read stay in L1 (ir/kernel/kinds/stencil.c).
  *
- *   convolution(x, w), feature_group_count=features  ->  sum over places p of slice(pad(x)) at p * w[p]
- *   convolution(x, y), batch_group_count=features    ->  for each place p: reduce(slice(pad(x)) at p * y)
+ *   convolution(x, w), feature_group_count=features  ->  sum over taps p of slice(pad(x)) at p * w[p]
+ *   convolution(x, y), batch_group_count=features    ->  for each tap p: reduce(slice(pad(x)) at p * y)
  */
 #include "passes/simplify/convolutions.h"
 
-enum { MOST_PLACES = 64 }; /* of a filter: each is code */
+enum { MOST_TAPS = 64 }; /* of a filter: each is code */
 
 typedef struct Depthwise {
     Rewriter *r;
@@ -16,10 +16,9 @@ typedef struct Depthwise {
     const Window *window;
     Instruction *padded; /* the left operand with zeros around and between */
     DType type;          /* summed in */
-    int64_t features, places;
-    int64_t *sizes,
-        *place; /* of the filter, by spatial dimension; where it is looked at */
-    int64_t *first, *step, *count; /* of the padded array, what meets that place */
+    int64_t features, taps;
+    int64_t *sizes, *tap; /* of the filter, by spatial dimension; where it is looked at */
+    int64_t *first, *step, *count; /* of the padded array, what meets that tap */
 } Depthwise;
 
 static bool has_types(const Instruction *conv)
@@ -38,7 +37,7 @@ static void begin(Depthwise *w, Rewriter *r, Instruction *conv)
 {
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     *w = (Depthwise){.r = r, .conv = conv, .labels = l, .window = inst_window(conv)};
-    int64_t **lists[] = {&w->sizes, &w->place, &w->first, &w->step, &w->count};
+    int64_t **lists[] = {&w->sizes, &w->tap, &w->first, &w->step, &w->count};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         *lists[i] = ARENA_ARRAY(r->scratch, int64_t, l->spatial_rank + 1u);
     DType t = dtype_higher_precision(conv->operands[0]->shape->dtype,
@@ -47,14 +46,14 @@ static void begin(Depthwise *w, Rewriter *r, Instruction *conv)
 }
 
 /* Few enough to be written down one by one. */
-static bool count_places(Depthwise *w)
+static bool count_taps(Depthwise *w)
 {
-    w->places = 1;
+    w->taps = 1;
     for (uint32_t i = 0; i < w->labels->spatial_rank; i++) {
-        if (w->sizes[i] > MOST_PLACES)
+        if (w->sizes[i] > MOST_TAPS)
             return false;
-        w->places *= w->sizes[i];
-        if (w->places > MOST_PLACES)
+        w->taps *= w->sizes[i];
+        if (w->taps > MOST_TAPS)
             return false;
     }
     return true;
@@ -72,13 +71,13 @@ static void pad(Depthwise *w)
     w->padded = convolution_padded(w->r, x, dims);
 }
 
-/* The next place of the filter, the last dimension fastest. */
-static void next_place(Depthwise *w)
+/* The next tap of the filter, the last dimension fastest. */
+static void next_tap(Depthwise *w)
 {
     for (uint32_t i = w->labels->spatial_rank; i-- > 0;) {
-        if (++w->place[i] < w->sizes[i])
+        if (++w->tap[i] < w->sizes[i])
             return;
-        w->place[i] = 0;
+        w->tap[i] = 0;
     }
 }
 
@@ -110,7 +109,7 @@ static Instruction *window_at(const Depthwise *w)
 
 /* -- forward, and the gradient by the data ---------------------------------------------------------- */
 
-/* The filter's numbers at the place: one for each feature. */
+/* The filter's numbers at the tap: one for each feature. */
 static Instruction *weights_at(const Depthwise *w)
 {
     Instruction *filter = w->conv->operands[1];
@@ -125,7 +124,7 @@ static Instruction *weights_at(const Depthwise *w)
     sizes[w->labels->rhs_output] = w->features;
     for (uint32_t i = 0; i < w->labels->spatial_rank; i++) {
         int64_t at =
-            w->window->dims[i].reversal ? w->sizes[i] - 1 - w->place[i] : w->place[i];
+            w->window->dims[i].reversal ? w->sizes[i] - 1 - w->tap[i] : w->tap[i];
         dims[w->labels->rhs_spatial[i]] =
             (SliceDim){.start = at, .limit = at + 1, .stride = 1};
     }
@@ -158,14 +157,14 @@ static Instruction *depthwise_data(Rewriter *r, Instruction *conv)
         w.step[i] = w.window->dims[i].stride;
         w.count[i] = conv->shape->dims[w.labels->out_spatial[i]];
     }
-    if (!count_places(&w))
+    if (!count_taps(&w))
         return NULL;
     pad(&w);
     const Shape *wide = shape_with_dtype(r->m->intern, conv->shape, w.type);
     Instruction *sum = NULL;
-    for (int64_t n = 0; n < w.places; n++, next_place(&w)) {
+    for (int64_t n = 0; n < w.taps; n++, next_tap(&w)) {
         for (uint32_t i = 0; i < w.window->rank; i++)
-            w.first[i] = w.place[i] * w.window->dims[i].window_dilation;
+            w.first[i] = w.tap[i] * w.window->dims[i].window_dilation;
         Instruction *weights =
             rw_broadcast(r, wide, weights_at(&w), 1, &w.labels->out_feature);
         Instruction *term = rw_binary(r, OP_MULTIPLY, wide, window_at(&w), weights);
@@ -186,7 +185,7 @@ static bool pairs_up(const DimLabels *l)
     return l->lhs_batch == l->rhs_output && l->lhs_feature == l->rhs_input;
 }
 
-/* [places, features] as the result has it: features along its out_feature. */
+/* [taps, features] as the result has it: features along its out_feature. */
 static Instruction *filter_of(const Depthwise *w, Instruction *sums)
 {
     const DimLabels *l = w->labels;
@@ -194,7 +193,7 @@ static Instruction *filter_of(const Depthwise *w, Instruction *sums)
     int64_t *sizes = ARENA_ARRAY(w->r->scratch, int64_t, s->rank),
             *order = ARENA_ARRAY(w->r->scratch, int64_t, s->rank);
     uint32_t spatial =
-        l->spatial_rank; /* the order of dims: places, batch of 1, features */
+        l->spatial_rank; /* the order of dims: taps, batch of 1, features */
     for (uint32_t i = 0; i < spatial; i++) {
         sizes[i] = w->sizes[i];
         order[l->out_spatial[i]] = i;
@@ -227,23 +226,23 @@ static Instruction *depthwise_filter(Rewriter *r, Instruction *conv)
         summed[i] = w.labels->rhs_spatial[i];
     }
     summed[w.window->rank] = w.labels->rhs_input;
-    if (!count_places(&w))
+    if (!count_taps(&w))
         return NULL;
     pad(&w);
     const Shape *wide = shape_with_dtype(r->m->intern, y, w.type),
                 *vector = rw_shape(r, w.type, 1, &w.features),
                 *row = rw_shape(r, w.type, 2, (int64_t[]){1, w.features});
-    Instruction **rows = ARENA_ARRAY(r->scratch, Instruction *, (size_t)w.places);
-    for (int64_t n = 0; n < w.places; n++, next_place(&w)) {
+    Instruction **rows = ARENA_ARRAY(r->scratch, Instruction *, (size_t)w.taps);
+    for (int64_t n = 0; n < w.taps; n++, next_tap(&w)) {
         for (uint32_t i = 0; i < w.window->rank; i++)
-            w.first[i] = w.place[i] * w.window->dims[i].stride;
+            w.first[i] = w.tap[i] * w.window->dims[i].stride;
         Instruction *terms = rw_binary(r, OP_MULTIPLY, wide, window_at(&w),
                                        widened(&w, conv->operands[1]));
         Instruction *sum = rw_sum(r, vector, terms, w.window->rank + 1u, summed);
         rows[n] = rw_reshape(r, row, sum);
     }
-    const Shape *all = rw_shape(r, w.type, 2, (int64_t[]){w.places, w.features});
-    Instruction *sums = rw_add(r, OP_CONCATENATE, all, (uint32_t)w.places, rows);
+    const Shape *all = rw_shape(r, w.type, 2, (int64_t[]){w.taps, w.features});
+    Instruction *sums = rw_add(r, OP_CONCATENATE, all, (uint32_t)w.taps, rows);
     inst_set_ints(sums, ATTR_DIMENSIONS, (int64_t[]){0}, 1);
     sums = rw_convert(r, rw_shape(r, conv->shape->dtype, 2, all->dims), sums);
     return filter_of(&w, sums);

@@ -47,13 +47,13 @@ static void make_graph(Fixture *f, Computation *comp, bool is_body, int64_t insi
 static void assert_is_order(const Fixture *f)
 {
     const Graph *g = &f->graph;
-    uint32_t *place = ARENA_ARRAY(f->arena, uint32_t, (size_t)g->count + 1);
+    uint32_t *position = ARENA_ARRAY(f->arena, uint32_t, (size_t)g->count + 1);
     for (uint32_t at = 0; at < g->count; at++)
-        place[f->order[at]] = at + 1;
+        position[f->order[at]] = at + 1;
     for (uint32_t x = 0; x < g->count; x++) {
-        assert_true(place[x] != 0);
+        assert_true(position[x] != 0);
         for (uint32_t k = 0; k < g->after[x].count; k++)
-            assert_true(place[x] < place[g->after[x].list[k]]);
+            assert_true(position[x] < position[g->after[x].list[k]]);
     }
 }
 
@@ -63,7 +63,7 @@ static void greedy_by_hand(const Fixture *f, uint32_t *order)
     const Graph *g = &f->graph;
     Arena *a = f->arena;
     uint32_t *waiting = arena_copy(a, g->waiting, g->count * sizeof *waiting);
-    uint32_t *readers = arena_copy(a, g->readers, g->place_count * sizeof *readers);
+    uint32_t *readers = arena_copy(a, g->readers, g->leaf_count * sizeof *readers);
     bool *is_done = ARENA_ARRAY(a, bool, (size_t)g->count + 1);
     for (uint32_t at = 0; at < g->count; at++) {
         uint32_t best = UINT32_MAX;
@@ -91,7 +91,7 @@ static void greedy_by_hand(const Fixture *f, uint32_t *order)
 static void backwards_by_hand(const Fixture *f, uint32_t *order)
 {
     const Graph *g = &f->graph;
-    bool *is_live = ARENA_ARRAY(f->arena, bool, (size_t)g->place_count + 1);
+    bool *is_live = ARENA_ARRAY(f->arena, bool, (size_t)g->leaf_count + 1);
     bool *is_done = ARENA_ARRAY(f->arena, bool, (size_t)g->count + 1);
     for (uint32_t at = g->count; at-- > 0;) {
         uint32_t best = UINT32_MAX;
@@ -235,15 +235,15 @@ static void buffers_count_once(void **state)
 
 /* -- graphs as text ---------------------------------------------------------------------------- */
 
-/* The value that a place is of, ".leaf" from the second on. */
-static void put_place(Text *t, const Graph *g, uint32_t place)
+/* The value that a leaf is of, ".leaf" from the second on. */
+static void put_leaf(Text *t, const Graph *g, uint32_t id)
 {
     uint32_t i = g->count - 1;
-    while (g->place[i] > place)
+    while (g->first_leaf[i] > id)
         i--;
     text_printf(t, " %s", g->comp->instructions[i]->name);
-    if (place != g->place[i])
-        text_printf(t, ".%u", place - g->place[i]);
+    if (id != g->first_leaf[i])
+        text_printf(t, ".%u", id - g->first_leaf[i]);
 }
 
 static void put_instruction(Text *t, const Graph *g, uint32_t i)
@@ -251,18 +251,18 @@ static void put_instruction(Text *t, const Graph *g, uint32_t i)
     const Instruction *inst = g->comp->instructions[i];
     text_printf(t, "%s", inst->name);
     for (uint32_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++) {
-        uint32_t place = g->place[i] + leaf;
-        text_printf(t, "%s %lld", leaf ? "," : ":", (long long)g->bytes[place]);
-        if (g->buffer[place] != place) {
+        uint32_t id = g->first_leaf[i] + leaf;
+        text_printf(t, "%s %lld", leaf ? "," : ":", (long long)g->bytes[id]);
+        if (g->buffer[id] != id) {
             text_printf(t, " in");
-            put_place(t, g, g->buffer[place]);
-        } else if (g->readers[place] != 0) {
-            text_printf(t, "*%u", g->readers[place]);
+            put_leaf(t, g, g->buffer[id]);
+        } else if (g->readers[id] != 0) {
+            text_printf(t, "*%u", g->readers[id]);
         }
     }
     for (uint32_t k = 0; k < g->sources[i].count; k++) {
         text_printf(t, "%s", k ? "" : "; reads");
-        put_place(t, g, g->sources[i].list[k]);
+        put_leaf(t, g, g->sources[i].list[k]);
     }
     for (uint32_t k = 0; k < g->after[i].count; k++)
         text_printf(t, "%s %s", k ? "" : "; before",
@@ -418,7 +418,7 @@ static bool comes_first(const Heap *h, uint32_t x, uint32_t y)
 {
     if (h->key[x] < h->key[y] || h->key[x] > h->key[y])
         return h->key[x] < h->key[y];
-    return h->place ? h->place[x] < h->place[y] : x < y;
+    return h->position ? h->position[x] < h->position[y] : x < y;
 }
 
 /* Numbers come and go, keys fall, all at random; the lowest is always the one that a look at each finds. */
@@ -428,11 +428,11 @@ static void heaps_give_the_lowest(void **state)
     for (uint32_t form = 0; form < 4; form++) {
         Arena *a = arena_create();
         double key[HEAP_ENTRIES];
-        uint32_t place[HEAP_ENTRIES], seed = form, inside = 0;
+        uint32_t position[HEAP_ENTRIES], seed = form, inside = 0;
         bool has[HEAP_ENTRIES] = {false};
         for (uint32_t x = 0; x < HEAP_ENTRIES; x++)
-            place[x] = (x * 17 + 5) % HEAP_ENTRIES;
-        Heap h = heap_make(a, key, form & 1 ? place : NULL);
+            position[x] = (x * 17 + 5) % HEAP_ENTRIES;
+        Heap h = heap_make(a, key, form & 1 ? position : NULL);
         if (form & 2)
             heap_track(&h, HEAP_ENTRIES);
         for (uint32_t step = 0; step < HEAP_STEPS; step++) {

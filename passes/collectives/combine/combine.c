@@ -203,18 +203,18 @@ static void tidy_order(uint32_t rank, const int64_t *dims, int64_t *minor_to_maj
         minor_to_major[k] = rank - 1 - k;
 }
 
-/* The shape with dimension `from` at place `to`, the others in order, the bytes as they are. */
+/* The shape with dimension `from` at position `to`, the others in order, the bytes as they are. */
 static const Shape *moved(const Join *j, const Shape *s, uint32_t from, uint32_t to)
 {
     int64_t *dims = ARENA_ARRAY(j->scratch, int64_t, (size_t)s->rank + 1);
     int64_t *order = ARENA_ARRAY(j->scratch, int64_t, (size_t)s->rank + 1);
     for (uint32_t i = 0; i < s->rank; i++) {
-        uint32_t place = i - (i > from);
-        place = i == from ? to : place + (place >= to);
-        dims[place] = s->dims[i];
+        uint32_t position = i - (i > from);
+        position = i == from ? to : position + (position >= to);
+        dims[position] = s->dims[i];
         for (uint32_t k = 0; k < s->rank; k++) {
             if (s->layout->minor_to_major[k] == i)
-                order[k] = place;
+                order[k] = position;
         }
     }
     tidy_order(s->rank, dims, order);

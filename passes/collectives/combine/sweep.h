@@ -28,7 +28,7 @@ bool sweep_is_used_once(const Sweep *s, const Instruction *inst);
 bool sweep_is_plain(const Instruction *inst);
 
 /* The dimension of which `slice` takes this device's part, of as many as its group has, and all of the
- * others; -1: it is no such slice. A part is a device's own if its place, computed for each device, is that
+ * others; -1: it is no such slice. A part is a device's own if its rank, computed for each device, is that
  * of the device in its group. */
 int64_t sweep_own_dimension(Sweep *s, const Instruction *slice,
                             const Instruction *collective);

@@ -25,7 +25,7 @@ typedef struct Forward {
     Stages stages;
     Instruction **carried; /* the values that the body hands on besides */
     uint32_t carried_count;
-    uint32_t *place; /* by id: where it stands in `carried`, + 1 */
+    uint32_t *position; /* by id: where it stands in `carried`, + 1 */
 } Forward;
 
 /* Cheaper to make again than to carry: constants and values spread out of one; elements that the
@@ -50,17 +50,17 @@ static bool carry_operands(Forward *f, const Stage *s)
         for (uint32_t k = inst == s->updates[0] ? 1 : 0; k < inst->operand_count; k++) {
             Instruction *x = inst->operands[k];
             if (f->stages.stage_of[x->id] == f->stages.count + 1 ||
-                f->place[x->id] != 0 || is_made_again(f, x))
+                f->position[x->id] != 0 || is_made_again(f, x))
                 continue;
             f->carried[f->carried_count++] = x;
-            f->place[x->id] = f->carried_count;
+            f->position[x->id] = f->carried_count;
             bytes += shape_bytes(x->shape);
         }
     }
     if (pipeline_take(f->p, bytes))
         return true;
     while (f->carried_count > first)
-        f->place[f->carried[--f->carried_count]->id] = 0;
+        f->position[f->carried[--f->carried_count]->id] = 0;
     return false;
 }
 
@@ -112,9 +112,9 @@ static void make_operand(const Forward *f, StepCopy *copy, Instruction *x)
     if (copy->made[x->id] != NULL)
         return;
     int64_t element = loop_element(f->p->loop.body, x);
-    if (f->place[x->id] != 0)
+    if (f->position[x->id] != 0)
         copy->made[x->id] = computation_add_element(
-            f->p->loop.inst, f->p->loop.count + f->place[x->id] - 1);
+            f->p->loop.inst, f->p->loop.count + f->position[x->id] - 1);
     else if (element >= 0)
         copy->made[x->id] = computation_add_element(f->p->loop.inst, (uint32_t)element);
     else if (x->op == OP_BROADCAST || x->op == OP_OPT_BARRIER) {
@@ -170,13 +170,13 @@ static void change_body(Forward *f, Instruction *const *carried)
             Instruction *inst = s->members[m];
             for (uint32_t k = inst == s->updates[0] ? 1 : 0; k < inst->operand_count;
                  k++) {
-                uint32_t place = f->place[inst->operands[k]->id];
-                if (place == 0 || f->stages.stage_of[inst->operands[k]->id] == i + 1)
+                uint32_t position = f->position[inst->operands[k]->id];
+                if (position == 0 || f->stages.stage_of[inst->operands[k]->id] == i + 1)
                     continue;
-                if (before[place - 1] == NULL)
-                    before[place - 1] = computation_add_element(
-                        body->parameters[0], p->loop.count + place - 1);
-                inst->operands[k] = before[place - 1];
+                if (before[position - 1] == NULL)
+                    before[position - 1] = computation_add_element(
+                        body->parameters[0], p->loop.count + position - 1);
+                inst->operands[k] = before[position - 1];
             }
         }
     }
@@ -190,7 +190,7 @@ bool pipeline_forward(PipelineLoop *p)
     uint32_t n = body->instruction_count;
     Forward f = {
         .p = p,
-        .place = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
+        .position = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
         .carried = ARENA_ARRAY(p->scratch, Instruction *, (size_t)n + 1),
     };
     stages_init(&f.stages, p, 1);

@@ -24,7 +24,7 @@ typedef struct Sink {
     Stages stages;
     Instruction **kept; /* the values of each step */
     uint32_t kept_count;
-    uint32_t *place; /* by id: where it stands in `kept`, + 1 */
+    uint32_t *position; /* by id: where it stands in `kept`, + 1 */
 } Sink;
 
 static bool is_zero(const Instruction *inst)
@@ -108,18 +108,18 @@ static bool keep_operands(Sink *f, const Stage *s)
         for (uint32_t k = stores ? 1 : 0; k < (stores ? 2 : inst->operand_count); k++) {
             Instruction *x = inst->operands[k];
             if (f->stages.stage_of[x->id] == f->stages.count + 1 ||
-                f->place[x->id] != 0 || is_constant_in_loop(f->p, x))
+                f->position[x->id] != 0 || is_constant_in_loop(f->p, x))
                 continue;
             may = may && shape_is_array(x->shape) && x->shape->dynamic == NULL;
             f->kept[f->kept_count++] = x;
-            f->place[x->id] = f->kept_count;
+            f->position[x->id] = f->kept_count;
             bytes += may ? shape_bytes(x->shape) * f->p->trips : 0;
         }
     }
     if (may && pipeline_take(f->p, bytes))
         return true;
     while (f->kept_count > first)
-        f->place[f->kept[--f->kept_count]->id] = 0;
+        f->position[f->kept[--f->kept_count]->id] = 0;
     return false;
 }
 
@@ -202,8 +202,9 @@ static Instruction *add_for_all(Sink *f, const Instruction *from,
 static Instruction *operand_for_all(Sink *f, Instruction *x)
 {
     PipelineLoop *p = f->p;
-    if (f->place[x->id] != 0)
-        return computation_add_element(p->loop.inst, p->loop.count + f->place[x->id] - 1);
+    if (f->position[x->id] != 0)
+        return computation_add_element(p->loop.inst,
+                                       p->loop.count + f->position[x->id] - 1);
     int64_t element = loop_element(p->loop.body, x);
     return spread_steps(p, element >= 0
                                ? computation_add_element(p->loop.inst, (uint32_t)element)
@@ -295,7 +296,7 @@ bool pipeline_sink(PipelineLoop *p)
         return false;
     Sink f = {
         .p = p,
-        .place = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
+        .position = ARENA_ARRAY(p->scratch, uint32_t, (size_t)n + 1),
         .kept = ARENA_ARRAY(p->scratch, Instruction *, (size_t)n + 1),
     };
     stages_init(&f.stages, p, UPDATES_MOST);
