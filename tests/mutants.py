@@ -36,7 +36,7 @@ AREAS = {
     "run": (["runtime/run/check.c", "runtime/run/execute.c", "runtime/run/session.c", "runtime/run/memory.c",
              "runtime/run/control.c", "runtime/run/select.c", "runtime/run/program.c", "runtime/run/requirements.c",
              "runtime/run/run.c", "runtime/run/workers.c"],
-            ["session_checks", "session_run", "session_program", "program_queries", "plan_capture", "plan_check", "plan_graph",
+            ["session_checks", "session_libraries", "session_run", "session_program", "program_queries", "plan_capture", "plan_check", "plan_graph",
               "communicators", "misuse_gxrt", "emu_gxrt", "world", "wait", "replay-execute", *RUNNER]),
     "collective": (["runtime/collective/collective.c", "runtime/collective/resolve.c", "runtime/collective/world.c",
                     "runtime/collective/communicator.c", "runtime/collective/store_file.c",
