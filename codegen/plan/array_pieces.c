@@ -44,21 +44,30 @@ static bool is_in_order(const Shape *slice, const Shape *whole)
     }
 }
 
-/* What all that reads the parameter takes of it; NULL: more than one piece. */
-static const Instruction *piece_of(const Computation *comp, const Uses *uses,
-                                   const Instruction *parameter)
+/* The slice of a parameter that all take that read it; is_whole: they read more of it than one. */
+typedef struct Piece {
+    const Instruction *slice;
+    bool is_whole;
+} Piece;
+
+/* By parameter. */
+static void find_pieces(const Computation *comp, Piece *out)
 {
-    const Instruction *slice = NULL;
-    for (uint32_t i = uses->start[parameter->id]; i < uses->start[parameter->id + 1];
-         i++) {
-        const Instruction *user = uses->list[i];
-        if (user->op != OP_SLICE || user == comp->root ||
-            (slice != NULL &&
-             !attr_equal(inst_attr(slice, ATTR_SLICE), inst_attr(user, ATTR_SLICE))))
-            return NULL;
-        slice = user;
+    for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
+        for (uint32_t k = 0; k < x->operand_count; k++) {
+            if (x->operands[k]->op != OP_PARAMETER)
+                continue;
+            Piece *piece = &out[x->operands[k]->parameter];
+            const Instruction *known = piece->slice;
+            bool is_piece = x->op == OP_SLICE && x != comp->root &&
+                            (known == NULL || attr_equal(inst_attr(known, ATTR_SLICE),
+                                                         inst_attr(x, ATTR_SLICE)));
+            if (is_piece)
+                piece->slice = x;
+            else
+                piece->is_whole = true;
+        }
     }
-    return slice;
 }
 
 static bool is_written(const Variant *v, const Instruction *fusion,
@@ -74,11 +83,12 @@ static bool is_written(const Variant *v, const Instruction *fusion,
 /* Bytes from the beginning of the operand; -1: the kernel needs all of it, or its place is not as aligned as kernels
  * rely on. */
 static int64_t piece_offset(const Variant *v, const Instruction *fusion, uint32_t p,
-                            const Instruction *slice)
+                            const Piece *piece)
 {
+    const Instruction *slice = piece->slice;
     const Shape *whole = fusion->operands[p]->shape;
     uint32_t bits = dtype_info[whole->dtype].bits;
-    if (slice == NULL || bits % 8 != 0 ||
+    if (slice == NULL || piece->is_whole || bits % 8 != 0 ||
         shape_elements(slice->shape) == shape_elements(whole) ||
         !is_in_order(slice->shape, whole) || is_written(v, fusion, fusion->operands[p]))
         return -1;
@@ -92,18 +102,17 @@ static int64_t piece_offset(const Variant *v, const Instruction *fusion, uint32_
 static void narrow(Computation *comp, uint32_t p)
 {
     Instruction *parameter = comp->parameters[p];
-    Arena *scratch = arena_scratch();
-    Uses uses = uses_compute(comp, scratch);
     const Shape *whole = parameter->shape;
-    for (uint32_t i = uses.start[parameter->id]; i < uses.start[parameter->id + 1]; i++) {
-        Instruction *slice = uses.list[i];
+    for (uint32_t i = 0; i < comp->instruction_count; i++) {
+        Instruction *slice = comp->instructions[i];
+        if (slice == NULL || slice->op != OP_SLICE || slice->operands[0] != parameter)
+            continue;
         const Shape *s = slice->shape;
         parameter->shape = shape_array(comp->module->intern, s->dtype, s->rank, s->dims,
                                        NULL, whole->layout);
         computation_replace_one(comp, slice, parameter);
         computation_remove(comp, slice);
     }
-    arena_destroy(scratch);
 }
 
 static Instruction *narrowed(Variant *v, const Instruction *fusion,
@@ -132,15 +141,13 @@ PieceLaunch variant_pieces(Variant *v, const Instruction *fusion)
     uint32_t n = fusion->operand_count;
     const Computation *comp = inst_called(fusion, 0);
     int64_t *offsets = ARENA_ARRAY(v->arena, int64_t, (size_t)n + 1);
-    Arena *scratch = arena_scratch();
-    Uses uses = uses_compute(comp, scratch);
+    Piece *pieces = ARENA_ARRAY(v->arena, Piece, (size_t)n + 1);
     bool has_pieces = false;
+    find_pieces(comp, pieces);
     for (uint32_t p = 0; p < n; p++) {
-        const Instruction *slice = piece_of(comp, &uses, comp->parameters[p]);
-        offsets[p] = piece_offset(v, fusion, p, slice);
+        offsets[p] = piece_offset(v, fusion, p, &pieces[p]);
         has_pieces |= offsets[p] >= 0;
     }
-    arena_destroy(scratch);
     PieceLaunch whole = {.fusion = fusion};
     if (!has_pieces)
         return whole;

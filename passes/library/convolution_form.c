@@ -171,7 +171,7 @@ static void keep_images(Rewriter *r, const Instruction *conv, ConvolutionKind ki
     }
     ConvolutionForm with = form_of(r, conv, kind, arrays, orders),
                     without = form_of(r, conv, kind, arrays, kept);
-    if (!convolution_keeps_images(conv, &without, &with, r->cx))
+    if (!convolution_keeps_images(r, conv, &without, &with))
         return;
     orders[0] = kept[0];
     orders[2] = kept[2];
@@ -263,8 +263,7 @@ enum { BETWEEN_MOST = 24 /* operations between two convolutions */ };
 typedef struct Between {
     Rewriter *r;
     const Instruction *turn; /* the transposition behind them */
-    Uses uses;
-    uint32_t known; /* instructions that those are of */
+    const Uses *uses;        /* of r->known instructions */
     const Instruction *from[BETWEEN_MOST];
     Instruction *to[BETWEEN_MOST];
     uint32_t count;
@@ -301,7 +300,7 @@ static Instruction *turned(Between *b, Instruction *x)
     if (x->op == OP_BROADCAST)
         return rw_in_order(r, x, order.data);
     if (!op_is(x->op, OPF_ELEMENTWISE) || x->operand_count == 0 ||
-        x->control_count != 0 || x->id >= b->known || uses_count(&b->uses, x) != 1 ||
+        x->control_count != 0 || x->id >= r->known || uses_count(b->uses, x) != 1 ||
         b->count == BETWEEN_MOST)
         return NULL;
     uint32_t at = b->count++;
@@ -325,10 +324,7 @@ static Instruction *turned_back(Rewriter *r, Instruction *conv)
     if (turn->op != OP_TRANSPOSE || !is_narrow_float(turn->shape) ||
         !op_is(turn->operands[0]->op, OPF_ELEMENTWISE))
         return NULL;
-    Between b = {.r = r,
-                 .turn = turn,
-                 .known = r->comp->instruction_count,
-                 .uses = uses_compute(r->comp, r->scratch)};
+    Between b = {.r = r, .turn = turn, .uses = rw_uses(r)};
     Instruction *x = turned(&b, turn->operands[0]);
     if (x == NULL || !b.is_turned)
         return NULL;

@@ -27,9 +27,13 @@ static bool comes_from_convolution(const Instruction *x, uint32_t *left)
     return false;
 }
 
-static bool goes_to_convolution(const Uses *uses, const Instruction *x,
-                                const Instruction *but, uint32_t *left)
+/* What this sweep made is read by nothing yet. */
+static bool goes_to_convolution(Rewriter *r, const Instruction *x, const Instruction *but,
+                                uint32_t *left)
 {
+    const Uses *uses = rw_uses(r);
+    if (x->id >= r->known)
+        return false;
     for (uint32_t i = uses->start[x->id]; i < uses->start[x->id + 1]; i++) {
         const Instruction *user = uses->list[i];
         if (user == but)
@@ -37,19 +41,18 @@ static bool goes_to_convolution(const Uses *uses, const Instruction *x,
         if (user->op == OP_CONVOLUTION || *left == 0)
             return true;
         --*left;
-        if (is_between(user) && goes_to_convolution(uses, user, but, left))
+        if (is_between(user) && goes_to_convolution(r, user, but, left))
             return true;
     }
     return false;
 }
 
-static bool has_convolutions_near(const Instruction *conv, Arena *scratch)
+static bool has_convolutions_near(Rewriter *r, const Instruction *conv)
 {
-    Uses uses = uses_compute(conv->parent, scratch);
     uint32_t left = NEAR_MOST;
     return comes_from_convolution(conv->operands[0], &left) ||
-           goes_to_convolution(&uses, conv->operands[0], conv, &left) ||
-           goes_to_convolution(&uses, conv, NULL, &left);
+           goes_to_convolution(r, conv->operands[0], conv, &left) ||
+           goes_to_convolution(r, conv, NULL, &left);
 }
 
 /* It was left so before: its neighbours were looked at then, and what it replaced may still stand among them. */
@@ -93,9 +96,10 @@ static bool formed_seconds(const Candidates *all, const ConvolutionForm *form,
     return false;
 }
 
-bool convolution_keeps_images(const Instruction *conv, const ConvolutionForm *kept,
-                              const ConvolutionForm *formed, const PassContext *cx)
+bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
+                              const ConvolutionForm *kept, const ConvolutionForm *formed)
 {
+    const PassContext *cx = r->cx;
     Candidates all;
     double seconds, least = 0;
     if (cx->target->tiles == TILES_NONE)
@@ -104,7 +108,7 @@ bool convolution_keeps_images(const Instruction *conv, const ConvolutionForm *ke
     Instruction *c = in_form(conv, kept, a);
     bool has_kept = has_form(conv, kept),
          keeps =
-             image_convolution_fits(c) && (has_kept || !has_convolutions_near(conv, a));
+             image_convolution_fits(c) && (has_kept || !has_convolutions_near(r, conv));
     if (keeps) {
         candidates_find(c, NULL, cx->target, &all);
         const Candidate *own = candidates_by(&all, CANDIDATE_TILE),

@@ -2,7 +2,7 @@
 #ifndef GXC_PASSES_LIBRARY_CONVOLUTIONS_H
 #define GXC_PASSES_LIBRARY_CONVOLUTIONS_H
 
-#include "passes/pass.h"
+#include "passes/simplify/rewrite.h"
 
 /* It may be one of cuDNN's, and is large enough. */
 bool convolution_is_worth_it(const Instruction *inst, const PassContext *cx);
@@ -14,7 +14,7 @@ typedef struct ConvolutionForm {
 } ConvolutionForm;
 
 /* Image and result are better left in the order that they have: `kept`, in which the filter is turned, not `formed`. */
-bool convolution_keeps_images(const Instruction *conv, const ConvolutionForm *kept,
-                              const ConvolutionForm *formed, const PassContext *cx);
+bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
+                              const ConvolutionForm *kept, const ConvolutionForm *formed);
 
 #endif

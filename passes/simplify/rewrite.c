@@ -422,11 +422,21 @@ static void wait_as(const Sweep *s, Instruction *by, const Instruction *inst)
         inst_add_control(by, inst->control[k]);
 }
 
+const Uses *rw_uses(Rewriter *r)
+{
+    if (r->known == 0) {
+        r->uses = uses_compute(r->comp, r->scratch);
+        r->known = r->comp->instruction_count;
+    }
+    return &r->uses;
+}
+
 static bool sweep(Sweep *s)
 {
     Computation *comp = s->r.comp;
     Arena *a = s->r.scratch;
     uint32_t n;
+    s->r.known = 0;
     Instruction **order = computation_post_order(comp, a, &n);
     s->old_count = comp->instruction_count;
     s->forward = ARENA_ARRAY(a, Instruction *, s->old_count);

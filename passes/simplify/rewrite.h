@@ -20,6 +20,8 @@ typedef struct Rewriter {
     Arena *scratch;
     PassContext *cx; /* target, settings, counts */
     Instruction *at; /* the instruction that is being rewritten */
+    Uses uses;       /* see rw_uses */
+    uint32_t known;
 } Rewriter;
 
 typedef Instruction *RuleFn(Rewriter *r, Instruction *inst);
@@ -44,6 +46,9 @@ bool rewrite_all(Module *m, PassContext *cx, const Rule *const *tables,
                  size_t table_count);
 
 /* -- for rules ----------------------------------------------------------------------- */
+
+/* Users as they were when a rule first asked in this sweep: of instructions whose id is below r->known. Made once. */
+const Uses *rw_uses(Rewriter *r);
 
 /* A new instruction; it gets the metadata of the instruction that is rewritten. */
 Instruction *rw_add(Rewriter *r, OpCode op, const Shape *shape, uint32_t operand_count,
