@@ -64,13 +64,8 @@ static bool is_closed(const Attentions *s, const Attention *a, const Instruction
         for (uint32_t k = 0; k < inst->operand_count; k++)
             is_scores |= depends[inst->operands[k]->id];
         depends[inst->id] = is_scores;
-        if (!is_scores || inst == last)
-            continue;
-        for (uint32_t u = s->in.uses.start[inst->id]; u < s->in.uses.start[inst->id + 1];
-             u++) {
-            if (!inside[s->in.uses.list[u]->id])
-                return false;
-        }
+        if (is_scores && inst != last && graphs_is_read_outside(&s->in, inst, inside))
+            return false;
     }
     return true;
 }

@@ -39,6 +39,18 @@ bool *graphs_inside(const GraphScope *s, const Instruction *last,
     return inside;
 }
 
+bool graphs_is_read_outside(const GraphScope *s, const Instruction *inst,
+                            const bool *inside)
+{
+    if (inst == s->comp->root)
+        return true;
+    for (uint32_t u = s->uses.start[inst->id]; u < s->uses.start[inst->id + 1]; u++) {
+        if (!inside[s->uses.list[u]->id])
+            return true;
+    }
+    return false;
+}
+
 Instruction *graphs_wrap(const GraphScope *s, Instruction *root, const bool *inside)
 {
     uint32_t spare = 0;

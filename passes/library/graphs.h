@@ -25,6 +25,10 @@ GraphScope graphs_scope(Computation *comp, PassContext *cx);
 bool *graphs_inside(const GraphScope *s, const Instruction *last,
                     const Instruction *const *arrays, uint32_t array_count);
 
+/* It is the computation's result, or something reads it that is not inside. */
+bool graphs_is_read_outside(const GraphScope *s, const Instruction *inst,
+                            const bool *inside);
+
 /* A fusion of `root` and what is inside, but for scalar constants; the library is set by the caller. */
 Instruction *graphs_wrap(const GraphScope *s, Instruction *root, const bool *inside);
 

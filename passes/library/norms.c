@@ -34,18 +34,6 @@ typedef struct Norms {
 
 /* -- what is inside ---------------------------------------------------------------------------------- */
 
-static bool is_read_outside(const Norms *s, const Instruction *inst, const bool *inside)
-{
-    if (inst == s->in.comp->root)
-        return true;
-    for (uint32_t u = s->in.uses.start[inst->id]; u < s->in.uses.start[inst->id + 1];
-         u++) {
-        if (!inside[s->in.uses.list[u]->id])
-            return true;
-    }
-    return false;
-}
-
 /* Nobody else reads what is made of x, but for x in f32 and the statistics of rows. */
 static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
                       bool *keeps_statistics)
@@ -65,7 +53,7 @@ static bool is_closed(const Norms *s, const Candidate *c, const bool *inside,
             continue;
         if (s->taken[inst->id])
             return false;
-        if (!is_read_outside(s, inst, inside))
+        if (!graphs_is_read_outside(&s->in, inst, inside))
             continue;
         if (norm_statistic(&c->norm, inst) == 0)
             return false;
