@@ -30,9 +30,11 @@ typedef struct LibraryGradient LibraryGradient;
 /* NULL, and nothing is changed but for instructions that nobody reads: it has no such form. */
 LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
                                        PassContext *cx);
-/* The fusions, the attention first. */
-void library_gradient_fusions(const LibraryGradient *g, Instruction *out[2]);
+/* The fusions, the attention first; how many: cuDNN has a form of the attention, perhaps none of its gradient. */
+uint32_t library_gradient_fusions(const LibraryGradient *g, Instruction *out[2]);
 /* What takes the place of what, by id. */
 void library_gradient_forward(const LibraryGradient *g, Instruction **forward);
+/* Where cuDNN makes the attention only: the gradient is kernels, as by fuse_attention_gradient. */
+bool library_gradient_attention_only(const LibraryGradient *g, PassContext *cx);
 
 #endif

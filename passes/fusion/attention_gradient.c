@@ -278,16 +278,10 @@ static Instruction *whole_do(const Gradient *c, Rewriter *r)
     return c->g.over_sums == NULL ? x : with_whole(c, r, x);
 }
 
-bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx)
+/* All of it but the attention, which keeps its statistics. */
+static bool replace_gradient(Gradient *c, Instruction *forward)
 {
     Replacements all = {.count = 0};
-    const AttentionRegion *region = attention_region(a, last, cx);
-    Gradient *c = region != NULL ? find_gradient(a, last, false, cx) : NULL;
-    if (c == NULL)
-        return false;
-    Instruction *forward = attention_region_fuse(region, true, cx);
-    if (!attention_set_kind(forward, cx))
-        return false;
     Instruction *result = computation_add_element(forward, 0);
     Rewriter r = rewriter_at(c, (Instruction *)(uintptr_t)c->g.cores[0]);
     c->statistics = computation_add_element(forward, 1);
@@ -296,14 +290,25 @@ bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext 
         return false;
     for (uint32_t i = 0; i < all.count; i++)
         computation_replace_one(c->comp, all.data[i].from, all.data[i].to);
-    computation_replace_one(c->comp, last, result);
+    computation_replace_one(c->comp, c->last, result);
     return true;
+}
+
+bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx)
+{
+    const AttentionRegion *region = attention_region(a, last, cx);
+    Gradient *c = region != NULL ? find_gradient(a, last, false, cx) : NULL;
+    if (c == NULL)
+        return false;
+    Instruction *forward = attention_region_fuse(region, true, cx);
+    return attention_set_kind(forward, cx) && replace_gradient(c, forward);
 }
 
 /* -- for cuDNN -------------------------------------------------------------------------------------- */
 
 struct LibraryGradient {
-    Instruction *attention, *gradient;
+    Attention a;
+    Instruction *last, *attention, *gradient;
     Replacements all;
 };
 
@@ -318,6 +323,8 @@ LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
     Gradient *c = region != NULL ? find_gradient(a, last, true, cx) : NULL;
     if (c == NULL)
         return NULL;
+    g->a = *a;
+    g->last = last;
     g->attention = attention_region_fuse(region, true, cx);
     inst_set_int(g->attention, ATTR_KIND, FUSION_CUSTOM);
     attention_set_library(g->attention);
@@ -331,20 +338,27 @@ LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
         dots[i] = &c->dots[i];
     g->gradient = gradient_fuse(c, dots, c->count, ends);
     if (g->gradient == NULL)
-        return NULL;
+        return g;
     replace_by(c, &g->all, g->gradient, dots, c->count, ends);
     g->all.data[g->all.count++] = (Replacement){last, c->result};
     return g;
 }
 
-void library_gradient_fusions(const LibraryGradient *g, Instruction *out[2])
+uint32_t library_gradient_fusions(const LibraryGradient *g, Instruction *out[2])
 {
     out[0] = g->attention;
     out[1] = g->gradient;
+    return g->gradient != NULL ? 2 : 1;
 }
 
 void library_gradient_forward(const LibraryGradient *g, Instruction **forward)
 {
     for (uint32_t i = 0; i < g->all.count; i++)
         forward[g->all.data[i].from->id] = g->all.data[i].to;
+}
+
+bool library_gradient_attention_only(const LibraryGradient *g, PassContext *cx)
+{
+    Gradient *c = find_gradient(&g->a, g->last, false, cx);
+    return c != NULL && replace_gradient(c, g->attention);
 }

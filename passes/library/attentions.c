@@ -139,14 +139,27 @@ static void try_dot(Attentions *s, Instruction *dot)
         n--;
 }
 
-/* cuDNN makes all of a candidate, or nothing of it. */
-static void take(Attentions *s, const Candidate *c, const bool *possible,
+/* The fusions of a candidate. */
+static uint32_t fusions_of(const Candidate *c, Instruction *out[2])
+{
+    if (c->gradient != NULL)
+        return library_gradient_fusions(c->gradient, out);
+    out[0] = c->fusion;
+    return 1;
+}
+
+/* Of an attention with its gradient cuDNN makes both or the attention, whose gradient is then ours: cuDNN may have none
+ * that adds in one order, or need too much memory for it. */
+static void take(Attentions *s, const Candidate *c, uint32_t possible,
                  Instruction **forward)
 {
-    if (c->gradient != NULL && possible[0] && possible[1]) {
+    if (c->gradient != NULL && possible == 2) {
         library_gradient_forward(c->gradient, forward);
         s->cx->counts.library_attentions += 2;
-    } else if (c->gradient == NULL && possible[0]) {
+    } else if (c->gradient != NULL && possible == 1) {
+        s->cx->counts.library_attentions +=
+            library_gradient_attention_only(c->gradient, s->cx);
+    } else if (c->gradient == NULL && possible == 1) {
         forward[c->last->id] = c->fusion;
         s->cx->counts.library_attentions++;
     } else if (c->gradient == NULL) {
@@ -159,22 +172,19 @@ static bool ask(Attentions *s)
     Arena *a = s->cx->scratch;
     Instruction **fusions = ARENA_ARRAY(a, Instruction *, 2 * s->candidate_count);
     Instruction **forward = ARENA_ARRAY(a, Instruction *, s->in.count);
-    bool *possible = ARENA_ARRAY(a, bool, 2 * s->candidate_count);
+    bool *is_possible = ARENA_ARRAY(a, bool, 2 * s->candidate_count);
     uint64_t before = s->cx->counts.library_attentions;
     size_t n = 0;
-    for (size_t i = 0; i < s->candidate_count; i++) {
-        const Candidate *c = &s->candidates[i];
-        fusions[n] = c->fusion;
-        if (c->gradient != NULL)
-            library_gradient_fusions(c->gradient, &fusions[n]);
-        n += c->gradient != NULL ? 2 : 1;
-    }
-    s->cx->graphs->ask(s->cx->graphs, s->cx->target, fusions, n, possible);
+    for (size_t i = 0; i < s->candidate_count; i++)
+        n += fusions_of(&s->candidates[i], &fusions[n]);
+    s->cx->graphs->ask(s->cx->graphs, s->cx->target, fusions, n, is_possible);
     n = 0;
     for (size_t i = 0; i < s->candidate_count; i++) {
-        const Candidate *c = &s->candidates[i];
-        take(s, c, &possible[n], forward);
-        n += c->gradient != NULL ? 2 : 1;
+        uint32_t count = fusions_of(&s->candidates[i], &fusions[n]), possible = 0;
+        while (possible < count && is_possible[n + possible])
+            possible++;
+        take(s, &s->candidates[i], possible, forward);
+        n += count;
     }
     computation_substitute(s->in.comp, forward, s->in.count);
     return s->cx->counts.library_attentions != before;
