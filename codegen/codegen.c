@@ -29,6 +29,7 @@ struct Codegen {
     ConstantPool pool;
     Code *codes;
     size_t count, capacity;
+    void *malloced; /* while it is copied, which may throw; NULL: nothing */
 };
 
 /* -- variants -------------------------------------------------------------------------------- */
@@ -314,6 +315,16 @@ static bool has_tf32(const Module *m)
     return false;
 }
 
+/* Into the arena; the original is given back, also if the arena has no memory. */
+static void *copy_malloced(Codegen *cg, void *bytes, size_t size)
+{
+    cg->malloced = bytes;
+    void *copy = arena_copy(cg->arena, bytes, size);
+    cg->malloced = NULL;
+    free(bytes);
+    return copy;
+}
+
 /* The plan's bytes, read back: what a reader would refuse, or streams that race, is a bug of
  * ours. */
 static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
@@ -337,9 +348,8 @@ static void write_plan(Codegen *cg, size_t i, Plan *plan, const void **out,
     size_t size;
     if (!plan_write(&v->plan, &bytes, &size))
         escape_throw(ESCAPE_MEMORY, "out of memory while the plan was written");
-    *out = arena_copy(cg->arena, bytes, size);
+    *out = copy_malloced(cg, bytes, size);
     *out_size = size;
-    free(bytes);
     char error[512];
     bool is_read = plan_read(plan, *out, *out_size, error, sizeof error);
     bool is_checked = is_read && plan_check(plan, error, sizeof error);
@@ -383,10 +393,10 @@ static void print_plan(Codegen *cg, const Plan *plan, const void **out, size_t *
         escape_throw(ESCAPE_MEMORY, "out of memory while the plan was printed");
     plan_print(plan, f);
     bool is_whole = !ferror(f); /* without a first buffer it is empty, and no error */
-    if (fclose(f) != 0 || !is_whole || *out_size == 0)
+    is_whole = fclose(f) == 0 && is_whole && *out_size != 0;
+    *out = copy_malloced(cg, text, is_whole ? *out_size + 1 : 0);
+    if (!is_whole)
         escape_throw(ESCAPE_MEMORY, "out of memory while the plan was printed");
-    *out = arena_text(cg->arena, text, *out_size);
-    free(text);
 }
 
 static const char *section_name(Codegen *cg, const char *name, size_t variant)
@@ -539,4 +549,5 @@ void codegen_destroy(Codegen *cg)
         build_destroy(&cg->codes[i].build);
         plan_builder_deinit(&cg->codes[i].variant->plan);
     }
+    free(cg->malloced);
 }

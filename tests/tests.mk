@@ -111,9 +111,9 @@ $(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU)
 # ARGS="--most 100 --only gxrun" takes some of them.
 $(B)/tests/fail.so: tests/faults/fail.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu17 -shared -fPIC -O1 -o $@ $< -ldl
+	$(Q)$(CC) -std=gnu17 -shared -fPIC -O2 -o $@ $< -ldl
 faults: all $(B)/tests/fail.so
-	@python3 tests/faults/run.py $(B) $(B)/tests/fail.so $(ARGS)
+	@python3 tests/faults/run.py $(B) $(B)/tests/fail.so --leaks $$(gcc -print-file-name=liblsan.so) $(ARGS)
 
 # What the tests reach, counted by clang: ARGS="--report" prints the last run's, others go to lit.
 COVERED := -O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation

@@ -295,7 +295,6 @@ Module *hlo_parse(Arena *a, Diag *d)
     lexer_open(p);
     p->want = WANT_START;
     hlo_text_parse(p);
-    lexer_close(p);
     Module *m = p->m;
     if (d->error_count == errors)
         import_finish(p);

@@ -23,7 +23,6 @@ const Sharding *fragment_sharding(Arena *a, Bytes text, const char **wrong)
     Token end = right ? take(p) : (Token){0};
     if (right && end.kind != TOK_END)
         right = token_wrong(p, end, "unexpected text behind the sharding");
-    lexer_close(p);
     arena_destroy(scratch);
     *wrong = d->first != NULL ? d->first->text : "this is no sharding";
     return right ? s : NULL;

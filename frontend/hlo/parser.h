@@ -170,7 +170,6 @@ struct Parser {
 
 /* -- hlo.l ---------------------------------------------------------------------------- */
 void lexer_open(Parser *p);
-void lexer_close(Parser *p);
 Token lexer_next(Parser *p);               /* raw; kind TOK_BAD after a message */
 void lexer_seek(Parser *p, size_t offset); /* goes on reading there */
 

@@ -357,7 +357,6 @@ MlirFile *mlir_read_text(Arena *a, Intern *t, Diag *d)
     size_t errors = d->error_count;
     MlirReader *r = reader_open(a, scratch, t, d);
     mlir_parse(r);
-    mlir_lexer_close(r);
     MlirFile *file = r->file;
     if (d->error_count == errors)
         file_finish(r);
@@ -373,7 +372,6 @@ const MlirAttr *mlir_read_attribute(Arena *a, Intern *t, Bytes text)
     Diag *d = diag_create(scratch, "attribute", file, length);
     MlirReader *r = reader_open(a, scratch, t, d);
     mlir_parse(r);
-    mlir_lexer_close(r);
     const MlirAttr *value =
         d->error_count == 0 && r->aliases.count == 1 ? r->aliases.data[0].value : NULL;
     arena_destroy(scratch);

@@ -107,7 +107,6 @@ struct MlirReader {
 
 /* -- mlir.l -------------------------------------------------------------------------------- */
 void mlir_lexer_open(MlirReader *r);
-void mlir_lexer_close(MlirReader *r);
 
 /* -- reader.c: types, attributes and names ------------------------------------------------- */
 const MlirType *read_type(MlirReader *r, Span at); /* of a TYPE token; never NULL */

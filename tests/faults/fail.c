@@ -64,12 +64,10 @@ static bool fails(Kind kind)
     if (!next)                                                                           \
     *(void **)&next = dlsym(RTLD_NEXT, #name)
 
-/* --- memory: dlsym may allocate itself, so glibc's own names are called ------------------- */
-
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
+/* --- memory: of the leak sanitizer if that is preloaded behind this, else glibc's ----------
+ *
+ * The sanitizer tells by its caller what the dynamic linker has allocated, which is no leak: these
+ * must end in jumps (-O2), not in calls. */
 
 static void *no_memory(void)
 {
@@ -79,27 +77,32 @@ static void *no_memory(void)
 
 void *malloc(size_t n)
 {
-    return fails(KIND_memory) ? no_memory() : __libc_malloc(n);
+    NEXT(void *, malloc, size_t);
+    return fails(KIND_memory) ? no_memory() : next(n);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return fails(KIND_memory) ? no_memory() : __libc_calloc(n, size);
+    NEXT(void *, calloc, size_t, size_t);
+    return fails(KIND_memory) ? no_memory() : next(n, size);
 }
 
 void *realloc(void *p, size_t n)
 {
-    return n && fails(KIND_memory) ? no_memory() : __libc_realloc(p, n);
+    NEXT(void *, realloc, void *, size_t);
+    return n && fails(KIND_memory) ? no_memory() : next(p, n);
 }
 
 void *aligned_alloc(size_t alignment, size_t n)
 {
-    return fails(KIND_memory) ? no_memory() : __libc_memalign(alignment, n);
+    NEXT(void *, aligned_alloc, size_t, size_t);
+    return fails(KIND_memory) ? no_memory() : next(alignment, n);
 }
 
 int posix_memalign(void **out, size_t alignment, size_t n)
 {
-    void *p = fails(KIND_memory) ? NULL : __libc_memalign(alignment, n);
+    NEXT(void *, aligned_alloc, size_t, size_t);
+    void *p = fails(KIND_memory) ? NULL : next(alignment, n);
     if (p)
         *out = p;
     return p ? 0 : ENOMEM;
@@ -256,6 +259,14 @@ static int counted_main(int n, char **arguments, char **environment)
     return program(n, arguments, environment);
 }
 
+/* Later the linker may be at work when it allocates: dlerror() does not bear a dlsym() inside. */
+static void find_allocators(void)
+{
+    void *volatile p[] = {realloc(malloc(1), 2), calloc(1, 1), aligned_alloc(16, 16)};
+    for (int i = 0; i < 3; i++)
+        free(p[i]);
+}
+
 typedef int Main(int, char **, char **);
 int __libc_start_main(Main *run, int n, char **arguments, void (*init)(void),
                       void (*fini)(void), void (*rtld)(void), void *stack);
@@ -265,6 +276,7 @@ int __libc_start_main(Main *run, int n, char **arguments, void (*init)(void),
 {
     NEXT(int, __libc_start_main, Main *, int, char **, void (*)(void), void (*)(void),
          void (*)(void), void *);
+    find_allocators();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     program = run;

@@ -1,7 +1,8 @@
-"""run.py BUILD LIBRARY [--most N] [--only TEXT]: makes single calls of the programs fail, with the
+"""run.py BUILD LIBRARY [--leaks LIBLSAN] [--most N] [--only TEXT]: makes single calls of the programs fail, with the
 preloaded library of fail.c. Contract: exit code 0, 1 or 4, a message where it is not 0, no signal, no
 hang; a file that was asked for is whole - the same as without the fault - or not there, and nothing
-else is left. N: most faults for each program and kind, evenly spread; 0: all."""
+else is left; with the compiler's leak sanitizer LIBLSAN preloaded, too, no memory that nothing points to at the end.
+N: most faults for each program and kind, evenly spread; 0: all."""
 import argparse
 import collections
 import os
@@ -13,6 +14,7 @@ import tempfile
 parser = argparse.ArgumentParser()
 parser.add_argument("build")
 parser.add_argument("library")
+parser.add_argument("--leaks", default="", help="the leak sanitizer's library")
 parser.add_argument("--most", type=int, default=0)
 parser.add_argument("--only", default="")
 parser.add_argument("--shard", type=int, default=0, help="which of the spread faults to begin with")
@@ -20,6 +22,14 @@ options = parser.parse_args()
 build = os.path.abspath(options.build)
 KINDS = ("memory", "read", "write", "open", "process", "thread")
 SECONDS = 20
+# `make coverage` links without codegen/llvm.ld: LLVM starts while it is loaded, where nobody takes what it throws.
+STARTS_EARLY = "LLVM_PROFILE_FILE" in os.environ
+START_ENDED = (b"std::bad_alloc", b"LLVM ERROR: out of memory")
+LEAKED = 23  # exit code of the leak sanitizer
+# Where LLVM has no memory, what it held is lost (codegen/llvm.c), objects behind its C interface too: what else is left is a leak.
+LLVM_ENDED = b"in LLVM"
+LLVM_OBJECTS = "leak:operator new\nleak:llvm\nleak:LLVM\n"
+SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lsan.supp")
 
 HLO = """HloModule m
 ENTRY e {
@@ -62,7 +72,26 @@ PROGRAMS = [
 
 
 def run(folder, command, fault, log=None):
-    environment = dict(os.environ, LD_PRELOAD=os.path.abspath(options.library), GXFAULT=fault)
+    """Exit code and errors. A leak is looked at once more with whole stacks, which are slow: some are suppressed by names.
+    What fails inside the sanitizer, which stops there, fails once more without it."""
+    code, error = run_once(folder, command, fault, log, leaks=options.leaks)
+    if b"LeakSanitizer: CHECK failed" in error:
+        return run_once(folder, command, fault, log)
+    if code != LEAKED or not options.leaks:
+        return code, error
+    names = os.path.join(folder, "tmp", "suppressions")
+    with open(SUPPRESSIONS) as known, open(names, "w") as f:
+        f.write(known.read() + (LLVM_OBJECTS if LLVM_ENDED in error else ""))
+    code, error = run_once(folder, command, fault, log, options.leaks, names)
+    os.remove(names)
+    return code, error
+
+
+def run_once(folder, command, fault, log, leaks="", suppressions=""):
+    preloaded = os.path.abspath(options.library) + (":" + leaks if leaks else "")
+    environment = dict(os.environ, LD_PRELOAD=preloaded, GXFAULT=fault)
+    environment["LSAN_OPTIONS"] = f"exitcode={LEAKED}:allocator_may_return_null=1" + (
+        f":suppressions={suppressions}:print_suppressions=0:fast_unwind_on_malloc=0" if suppressions else "")
     environment["TMPDIR"] = os.path.join(folder, "tmp")
     if log:
         environment["GXFAULT_LOG"] = log
@@ -92,6 +121,10 @@ def judge(folder, keep, files, good, code, error):
         return None
     if code is None:
         return f"not done after {SECONDS} s"
+    if code == -6 and STARTS_EARLY and any(text in error for text in START_ENDED):
+        return None
+    if code == LEAKED and options.leaks:
+        return "leaks"
     if code not in (0, 1, 4):
         return f"exit {code}"
     if code != 0 and not libc_ended and b"rror" not in error and b"gxrun: " not in error and b"gxc: " not in error:
@@ -130,7 +163,8 @@ def check(folder, keep, name, command, files, results):
             wrong = judge(folder, keep, files, good, code, error)
             results[kind, "wrong" if wrong else f"exit {code}"] += 1
             if wrong:
-                last = error.decode(errors="replace").strip().splitlines()[-3:]
+                shown = 40 if wrong == "leaks" else 3
+                last = error.decode(errors="replace").strip().splitlines()[-shown:]
                 print(f"{name}: {kind}:{n} of {counts[kind]}: {wrong}\n  " + "\n  ".join(last), flush=True)
 
 
