@@ -254,9 +254,25 @@ static bool makes_copies(const char *pass)
     return found;
 }
 
+/* It waited for a part of a pair that is gone, and what was made stands before it: the pair became one operation,
+ * which cannot be before and behind what was to run in between. */
+static bool was_between(const Instruction *inst, const Lint *before, const Lint *after,
+                        const Instruction *made)
+{
+    for (size_t i = 0; i < before->record_count; i++) {
+        const Record *r = &before->records[i];
+        for (uint32_t k = 0; r->inst == inst && k < r->control_count; k++) {
+            if (holds(before, r->control[k]) && !holds(after, r->control[k]) &&
+                comes_after(inst, made))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* A collective is gone and others were made: those have what it had. */
-static void check_replaced(const Record *r, const Lint *after, const char *pass,
-                           const Instruction *const *made, size_t count)
+static void check_replaced(const Record *r, const Lint *before, const Lint *after,
+                           const char *pass, const Instruction *const *made, size_t count)
 {
     bool copies = makes_copies(pass);
     if (r->has_metadata && !copies &&
@@ -271,7 +287,8 @@ static void check_replaced(const Record *r, const Lint *after, const char *pass,
     for (uint32_t i = 0; i < r->control_count; i++) {
         bool waits = !holds(after, r->control[i]);
         for (size_t k = 0; k < count && !waits; k++)
-            waits = comes_after(made[k], r->control[i]);
+            waits = comes_after(made[k], r->control[i]) ||
+                    was_between(r->control[i], before, after, made[k]);
         if (!waits)
             bug("lint: what %s made of %s does not wait for %s", pass, r->name,
                 r->control[i]->name);
@@ -308,7 +325,7 @@ void lint_check(const Lint *before, const Module *m, const char *pass)
             if (count != 0)
                 check_successor(r, after, before, pass, made, count);
         } else if (count != 0 && r->is_collective) {
-            check_replaced(r, after, pass, made, count);
+            check_replaced(r, before, after, pass, made, count);
         }
     }
 }

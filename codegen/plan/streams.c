@@ -3,6 +3,7 @@
  * Computations are visited breadth first from the entry, their instructions in schedule order;
  * a start of a collective takes the next communication stream, any other start the next compute
  * stream, round and round. What is started inside of something asynchronous stays on its stream.
+ * What calls a library that has one workspace for the whole plan runs on stream 0, where all its calls do.
  * The frontend attribute _xla_stream_annotation="N" asks for compute stream N, "collective" for
  * a communication stream; _xla_send_recv_pipeline="N" for communication stream N + 1. Plan
  * streams are made when they are first taken; stream 0 is the caller's. */
@@ -12,6 +13,9 @@
 
 #include "codegen/plan/variant.h"
 #include "ir/analysis/collective.h"
+#include "ir/kernel/library.h"
+#include "ir/kernel/matmul.h"
+#include "ir/kernel/solver.h"
 
 typedef struct Visit {
     const Computation *comp;
@@ -67,6 +71,21 @@ static bool read_index(const Variant *v, const Instruction *start, const char *k
     return true;
 }
 
+/* Whether the computation, or one that it runs, has a call that shares the workspace. */
+static bool shares_workspace(const Computation *comp)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (library_is_graph(inst) || matmul_is_library(inst) || solver_is_library(inst))
+            return true;
+        bool runs = op_is(inst->op, OPF_CONTROL) || inst->op == OP_ASYNC_START;
+        for (uint32_t c = 0; runs && c < inst_called_count(inst); c++) {
+            if (shares_workspace(inst_called(inst, c)))
+                return true;
+        }
+    }
+    return false;
+}
+
 static bool choose(Walk *w, const Instruction *start, uint32_t *out)
 {
     static const char annotated[] = "_xla_stream_annotation";
@@ -97,7 +116,9 @@ static bool choose(Walk *w, const Instruction *start, uint32_t *out)
     } else {
         index = w->turns[kind]++ % count;
     }
-    *out = plan_stream(v, kind, index);
+    bool is_shared =
+        start->op == OP_ASYNC_START && shares_workspace(inst_called(start, 0));
+    *out = is_shared ? 0 : plan_stream(v, kind, index);
     return true;
 }
 

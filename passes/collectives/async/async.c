@@ -93,8 +93,6 @@ static Instruction *make_pair(Instruction *inst, const OpPair *pair)
                                         arena_printf(a, "%s.done", inst->name));
     copy_notes(done, inst);
     inst_take_origin(done, inst);
-    if (start_op == OP_ASYNC_START)
-        inst_set_computation(done, ATTR_CALLS, inst_called(start, 0));
     return done;
 }
 

@@ -29,6 +29,5 @@ Instruction *pair_make(Computation *comp, Computation *work, uint32_t count,
     Instruction *done = computation_add(comp, OP_ASYNC_DONE, work->root->shape, 1, &start,
                                         arena_printf(m->arena, "%s.done", name));
     inst_set_computation(start, ATTR_CALLS, work);
-    inst_set_computation(done, ATTR_CALLS, work);
     return done;
 }
