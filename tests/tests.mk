@@ -73,16 +73,18 @@ RANDOM_C := $(filter-out tests/random/main.c,$(wildcard tests/random/*.c))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 FUZZ_RUN := $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
 $(foreach t,npy arrays json,$(B)/fuzz-$t $(B)/damaged/mutate-$t): $(FUZZ_RUN)
-FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) -Wl,--gc-sections -o $@ $(filter %.o,$^) $(LIBS)
+# libgxemu.so counts, too, by functions of the program.
+COUNTED  := -Wl,--export-dynamic-symbol='__sanitizer_cov_*' -Wl,--export-dynamic-symbol='__sancov_*'
+FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) $(COUNTED) -Wl,--gc-sections -o $@ $(filter %.o,$^) $(LIBS)
 # The FUZZ_RT take the runtime and programs that are there: no compiler, but the emulator.
 $(filter-out $(FUZZ_RT:%=$(B)/fuzz-%) $(B)/fuzz-kernels,$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	$(FUZZ_LINK)
 $(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit watch folder) tests/unit/shared/artefact.c $(GXRT_C)) $(GXEMU)
 	$(FUZZ_LINK) -lcmocka
 # This one takes everything.
-$(B)/fuzz-kernels: $(call obj,tests/fuzz/kernels.c $(patsubst %,tests/fuzz/shared/%.c,hlo_edit watch folder) $(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs $(GXEMU)
-	$(LINK) -fsanitize=fuzzer -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs $(LIBS)
-fuzzers: $(FUZZERS)
+$(B)/fuzz-kernels: $(call obj,tests/fuzz/kernels.c $(patsubst %,tests/fuzz/shared/%.c,choice hlo_edit modules watch folder) $(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs $(GXEMU)
+	$(LINK) -fsanitize=fuzzer $(COUNTED) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs $(LIBS)
+fuzzers: $(FUZZERS) $(B)/programs/modules.txt
 fuzz: $(GXC) $(B)/tests/random # both make seeds
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/fuzz CC=clang CXX=clang++ CFLAGS='-O1 -g' \
 	  SAN=fuzzer-no-link,address,undefined fuzzers
@@ -104,8 +106,13 @@ FUZZ_GXC := --tiles=none --set=library-solver-size=3 --set=library-convolution-w
 $(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo $(GXC)
 	@mkdir -p $(@D)
 	$(Q)$(B)/gxc $< --target=emu $(FUZZ_GXC) -o $@ 2>/dev/null
+# Modules of tests, which may be compiled in any way.
+FUZZ_MODULES := $(sort $(wildcard tests/*/*.hlo tests/*/*/*.hlo tests/*/*/*/*.hlo examples/*/*.hlo))
+$(B)/programs/modules.txt: tests/fuzz/modules.py $(FUZZ_MODULES)
+	@mkdir -p $(@D)
+	$(Q)python3 $< $@ $(FUZZ_MODULES)
 $(B)/replay-execute $(B)/replay-api: $(FUZZ_PROGRAMS) $(GXEMU)
-$(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU)
+$(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU) $(B)/programs/modules.txt
 
 # Each allocation, read, write, open, process and thread of small runs fails once; make faults
 # ARGS="--most 100 --only gxrun" takes some of them.

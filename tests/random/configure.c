@@ -57,12 +57,12 @@ static void change_fusion(Instruction *fusion, const Target *t, Arena *a, Random
     config_set_object(fusion, "config", kernel_config_text(a, &d.config));
 }
 
-const char *change_kernels(Arena *a, const char *text, uint64_t seed)
+const char *change_kernels(Arena *a, const char *text, const char *target, uint64_t seed)
 {
     Target t;
     Random r = {seed};
     Module *m = hlo_parse(a, diag_create(a, "scheduled.hlo", text, strlen(text)));
-    if (m == NULL || !target_find("sm_90a", &t))
+    if (m == NULL || !target_find(target != NULL ? target : "sm_90a", &t))
         return NULL;
     for (Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {

@@ -343,7 +343,7 @@ int main(int argc, char **argv)
     const char *slash = strrchr(argv[0], '/');
     snprintf(folder, sizeof folder, "%.*s/..", slash != NULL ? (int)(slash - argv[0]) : 1,
              slash != NULL ? argv[0] : ".");
-    library_folder = folder;
+    random_emulator_folder = folder;
     setenv("GXEMU_SHADOW", "1", 0);
     setenv("GXEMU_RACE", "1", 0);
     return o.list ? list_missing(&o) : o.file != NULL ? check_file(&o) : run_all(&o);

@@ -20,7 +20,7 @@ int64_t random_below(Random *r, int64_t n); /* 0 .. n - 1 */
 bool random_chance(Random *r, int percent);
 
 /* Text of a valid module, the same for the same seed; to be freed. Parameters whose name
- * starts with 's' are to be fed any bit pattern, all others small values (check.c). */
+ * is "sp" and a number are to be fed any bit pattern, all others small values (check.c). */
 char *generate(uint64_t seed);
 
 /* Only what XLA:CPU has, too, and defines in the same way: for make check-xla. */
@@ -30,9 +30,9 @@ extern bool generate_plain;
 extern bool generate_products;
 #define PRODUCTS_NAME "products_"
 
-/* The text of a scheduled module in which kernels have other configurations, as far as they may; NULL: the text
- * cannot be read. */
-const char *change_kernels(Arena *a, const char *text, uint64_t seed);
+/* The text of a scheduled module in which kernels have other configurations, as far as they may on the target (NULL:
+ * sm_90a); NULL: the text cannot be read. */
+const char *change_kernels(Arena *a, const char *text, const char *target, uint64_t seed);
 
 typedef enum {
     VERDICT_GOOD,
@@ -47,11 +47,29 @@ typedef enum {
     VERDICT_COUNT
 } Verdict;
 
-extern const char *library_folder; /* where libgxemu lies */
+extern const char *random_emulator_folder; /* where libgxemu lies */
 extern const char *const verdict_names[VERDICT_COUNT];
 
-/* Checks one module at an optimisation level; `data` seeds the arguments. message: what was
- * found, [size]. */
+/* How a module is checked. NULL and 0 are the defaults. */
+typedef struct CheckOptions {
+    uint64_t data;      /* seeds arguments, settings, configurations */
+    int level;          /* of optimisation */
+    const char *skip;   /* passes that are left out, as --skip */
+    const char *target; /* that is assembled; NULL: sm_90a's kernels, which are not */
+    const char *tiles, *libraries; /* as the options of gxc */
+    int64_t replicas, partitions;  /* instead of the module's */
+    const char *const *settings;   /* "name=value", besides those that `data` chooses */
+    size_t setting_count;
+    uint64_t
+        most_work; /* of one evaluation, roughly in elements; more is unsupported; 0: any */
+    bool
+        allows_rounding; /* a result may differ that rounding moves, as the evaluator shows */
+} CheckOptions;
+
+/* Checks one module. message: what was found, [size]. */
+Verdict check_module_as(const char *text, const CheckOptions *options, char *message,
+                        size_t size);
+/* With data and an optimisation level only. */
 Verdict check_module(const char *text, uint64_t data, int level, char *message,
                      size_t size);
 

@@ -52,9 +52,11 @@ static DType type_of(const Coarseness *c, const Instruction *inst)
         t = coarser(t, c->types[inst->parent->id][inst->operands[i]->id]);
     for (uint32_t i = 0; i < inst_called_count(inst); i++)
         t = coarser(t, c->worst[inst_called(inst, i)->id]);
-    DType own = number_component(inst->shape->dtype);
-    if (inexact && dtype_info[own].class == DTC_FLOAT)
-        t = coarser(t, own);
+    for (size_t i = 0; inexact && i < shape_leaf_count(inst->shape); i++) {
+        DType own = number_component(shape_leaf(inst->shape, i)->dtype);
+        if (dtype_info[own].class == DTC_FLOAT)
+            t = coarser(t, own);
+    }
     return t;
 }
 

@@ -8,16 +8,21 @@
 #include <string.h>
 
 typedef enum EditKind {
-    EDIT_OP,      /* another operation of its kind, or direction of a comparison */
-    EDIT_NUMBER,  /* a number behind the shape */
-    EDIT_OPERAND, /* another value of the same shape */
-    EDIT_SIZE,    /* a size of a shape, wherever this shape stands */
-    EDIT_TYPE,    /* an element type, everywhere */
-    EDIT_LAYOUT,  /* the dimensions of this value the other way round */
-    EDIT_SKIP,    /* an operand takes its place */
-    EDIT_TWICE,   /* it is computed twice, the second time for who reads it later */
+    EDIT_OP,         /* another operation of its kind, or direction of a comparison */
+    EDIT_NUMBER,     /* a number behind the shape */
+    EDIT_OPERAND,    /* another value of the same shape */
+    EDIT_SIZE,       /* a size of a shape, wherever this shape stands */
+    EDIT_TYPE,       /* an element type, everywhere */
+    EDIT_LAYOUT,     /* the dimensions of this value the other way round */
+    EDIT_SKIP,       /* an operand takes its place */
+    EDIT_TWICE,      /* it is computed twice, the second time for who reads it later */
+    EDIT_BETWEEN,    /* something stands between it and who reads it later */
+    EDIT_ATTRIBUTES, /* those of another instruction of the same operation */
+    EDIT_RESULT,     /* the entry gives it, too */
     EDIT_KINDS
 } EditKind;
+
+enum { EDIT_RANK_MOST = 8 };
 
 /* A piece of the text. */
 typedef struct Span {
@@ -337,6 +342,179 @@ static void edit_twice(HloText *t, const Line *l)
     replace(t, (Span){end, end}, line, (size_t)n);
 }
 
+/* Sizes of an array without bounds; their count, or -1. */
+static int read_sizes(const HloText *t, Span shape, long long sizes[EDIT_RANK_MOST])
+{
+    size_t at = skip(t, shape.start, "[");
+    int rank = 0;
+    if (at >= shape.end || t->bytes[shape.start] == '(')
+        return -1;
+    for (at++; t->bytes[at] != ']'; at += t->bytes[at] == ',') {
+        char *end;
+        if (rank == EDIT_RANK_MOST || !isdigit((unsigned char)t->bytes[at]))
+            return -1;
+        sizes[rank++] = strtoll(t->bytes + at, &end, 10);
+        at = (size_t)(end - t->bytes);
+    }
+    return rank;
+}
+
+/* "a,b,c" of the numbers, the other way round if `turned`. */
+static void print_list(char *out, size_t room, const long long *numbers, int n,
+                       bool turned)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%lld", i ? "," : "",
+                                 numbers[turned ? n - 1 - i : i]);
+}
+
+/* What may stand between: nothing that rounds. N new name, O old name, S shape, T type, R sizes turned, P places
+ * turned, C count of elements, W all of it as slices. */
+static const char *const between[] = {
+    "N = S copy(O)",
+    "N = S optimization-barrier(O)",
+    "N = S reverse(O), dimensions={0}",
+    "N_t = T[R] transpose(O), dimensions={P}\n  N = S transpose(N_t), dimensions={P}",
+    "N_f = T[C] reshape(O)\n  N = S reshape(N_f)",
+    "N = S maximum(O, O)",
+    "N_n = S negate(O)\n  N = S negate(N_n)",
+    "N = S slice(O), slice={W}",
+    "N_t = (S, S) tuple(O, O)\n  N = S get-tuple-element(N_t), index=1",
+    "N_f = T[C] reshape(O)\n  N_r = T[C] reverse(N_f), dimensions={0}\n  N = S "
+    "reshape(N_r)",
+    "N_s = (S, S, u32[]) copy-start(O)\n  N = S copy-done(N_s)"};
+
+/* A capital of the pattern that stands alone is replaced by its text. False: there is no room. */
+static bool fill_pattern(char *out, size_t room, const char *pattern,
+                         const char *const texts['Z' - 'A' + 1])
+{
+    size_t used = 0;
+    for (const char *at = pattern; *at != '\0'; at++) {
+        char alone[2] = {*at, '\0'};
+        const char *text = *at >= 'A' && *at <= 'Z' ? texts[*at - 'A'] : alone;
+        size_t n = strlen(text);
+        if (used + n >= room)
+            return false;
+        memcpy(out + used, text, n + 1);
+        used += n;
+    }
+    return true;
+}
+
+static void edit_between(HloText *t, const Line *l, uint8_t choice)
+{
+    enum { KINDS = sizeof between / sizeof *between };
+    char line[2000], was[64], is[72], shape[256], type[16], turned[200], places[200],
+        slices[400] = "", elements[32];
+    long long sizes[EDIT_RANK_MOST], place[EDIT_RANK_MOST], count = 1;
+    int rank = read_sizes(t, l->shape, sizes);
+    if (rank < 1 || length(l->name) >= sizeof was || length(l->shape) >= sizeof shape ||
+        t->bytes[l->all.start + 2] == 'R')
+        return;
+    for (int i = 0, used = 0; i < rank; i++) {
+        place[i] = i;
+        count *= sizes[i] < HLO_TEXT_MOST ? sizes[i] : 1; /* nothing overflows */
+        used += snprintf(slices + used, sizeof slices - (size_t)used, "%s[0:%lld]",
+                         i ? ", " : "", sizes[i]);
+    }
+    snprintf(was, sizeof was, "%.*s", (int)length(l->name), t->bytes + l->name.start);
+    snprintf(is, sizeof is, "%s_c", was);
+    snprintf(shape, sizeof shape, "%.*s", (int)length(l->shape),
+             t->bytes + l->shape.start);
+    snprintf(type, sizeof type, "%.*s", (int)strcspn(shape, "["), shape);
+    print_list(turned, sizeof turned, sizes, rank, true);
+    print_list(places, sizeof places, place, rank, true);
+    snprintf(elements, sizeof elements, "%lld", count);
+    const char *const texts['Z' - 'A' + 1] = {
+        ['N' - 'A'] = is,       ['O' - 'A'] = was,    ['S' - 'A'] = shape,
+        ['T' - 'A'] = type,     ['R' - 'A'] = turned, ['P' - 'A'] = places,
+        ['C' - 'A'] = elements, ['W' - 'A'] = slices};
+    memcpy(line, "\n  ", 3);
+    if (!fill_pattern(line + 3, sizeof line - 3, between[choice % KINDS], texts))
+        return;
+    replace_all(t, l->all.end, was, is, true);
+    replace(t, (Span){l->all.end, l->all.end}, line, strlen(line));
+}
+
+/* From behind the operands to the end of the line. */
+static void edit_attributes(HloText *t, const Line *l, uint8_t choice)
+{
+    char line[2000];
+    Line other;
+    unsigned seen = 0;
+    for (int round = 0; round < 2; round++) {
+        unsigned wanted = seen != 0 ? choice % seen : 0, at_line = 0;
+        for (size_t at = 0; at < t->size; at = skip(t, at, "\n") + 1) {
+            if (!read_line(t, at, &other) || !same(t, other.op, l->op) ||
+                other.all.start == l->all.start)
+                continue;
+            seen += round == 0;
+            if (round == 0 || at_line++ != wanted)
+                continue;
+            int n = snprintf(line, sizeof line, "%.*s",
+                             (int)(other.all.end - other.operands.end),
+                             t->bytes + other.operands.end);
+            if (n > 0 && (size_t)n < sizeof line)
+                replace(t, (Span){l->operands.end, l->all.end}, line, (size_t)n);
+            return;
+        }
+    }
+}
+
+/* The root of the entry becomes a tuple of it and this value. */
+static void edit_result(HloText *t, const Line *l, size_t first)
+{
+    char line[2000];
+    Line root;
+    size_t at = l->all.start;
+    if (strncmp(t->bytes + first, "ENTRY", 5) != 0)
+        return;
+    while (at < t->size && strncmp(t->bytes + at, "  ROOT ", 7) != 0)
+        at = skip(t, at, "\n") + 1;
+    if (at >= t->size || !read_line(t, at, &root))
+        return;
+    int n = snprintf(
+        line, sizeof line, "\n  ROOT %.*s_r = (%.*s, %.*s) tuple(%.*s, %.*s)",
+        (int)length(root.name), t->bytes + root.name.start, (int)length(root.shape),
+        t->bytes + root.shape.start, (int)length(l->shape), t->bytes + l->shape.start,
+        (int)length(root.name), t->bytes + root.name.start, (int)length(l->name),
+        t->bytes + l->name.start);
+    if (n < 0 || (size_t)n >= sizeof line)
+        return;
+    replace(t, (Span){root.all.end, root.all.end}, line, (size_t)n);
+    replace(t, (Span){root.all.start + 2, root.all.start + 7}, "", 0);
+}
+
+void hlo_plain(HloText *t)
+{
+    static const char layout[] = "entry_computation_layout={";
+    char *header = strstr(t->bytes, layout);
+    if (header != NULL) {
+        size_t at = (size_t)(header - t->bytes), end = at + sizeof layout - 1;
+        for (int depth = 1; depth > 0 && end < t->size; end++)
+            depth += t->bytes[end] == '{' ? 1 : t->bytes[end] == '}' ? -1 : 0;
+        replace(t, (Span){at - 2, end}, "", 0); /* ", " before it */
+    }
+    for (size_t at = 0; at + 1 < t->size; at++) {
+        if (t->bytes[at] != ']' || t->bytes[at + 1] != '{')
+            continue;
+        size_t end = at + 2;
+        long next = -2; /* of a descending list the number that has to come */
+        while (isdigit((unsigned char)t->bytes[end])) {
+            char *behind;
+            long number = strtol(t->bytes + end, &behind, 10);
+            if (next != -2 && number != next)
+                break;
+            next = number - 1;
+            end = (size_t)(behind - t->bytes) + (*behind == ',');
+        }
+        if (t->bytes[end] == '}' && next == -1)
+            replace(t, (Span){at + 1, end + 1}, "", 0);
+    }
+}
+
 void hlo_edit(HloText *t, const uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + HLO_EDIT_BYTES <= size; at += HLO_EDIT_BYTES) {
@@ -368,8 +546,17 @@ void hlo_edit(HloText *t, const uint8_t *data, size_t size)
             edit_skip(t, &l, first, e[3]);
             break;
         case EDIT_TWICE:
-        case EDIT_KINDS:
             edit_twice(t, &l);
+            break;
+        case EDIT_BETWEEN:
+            edit_between(t, &l, e[3]);
+            break;
+        case EDIT_ATTRIBUTES:
+            edit_attributes(t, &l, e[3]);
+            break;
+        case EDIT_RESULT:
+        case EDIT_KINDS:
+            edit_result(t, &l, first);
             break;
         }
     }

@@ -16,4 +16,7 @@ typedef struct HloText {
  * Each result that was exact still is: no operation comes in whose order or method may change what it gives. */
 void hlo_edit(HloText *t, const uint8_t *data, size_t size);
 
+/* Leaves out layouts that are those of text without any, so that shapes stand alone: of a module as gxc prints it. */
+void hlo_plain(HloText *t);
+
 #endif
