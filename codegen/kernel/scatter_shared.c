@@ -41,7 +41,7 @@ static void place_index(const Places *a, const IndexExpr *number, const IndexExp
     emit_spread(a->e, p->operand, dims, count, number, out);
 }
 
-/* All places between the array and shared memory. */
+/* All places between the array and shared memory. What the array holds at first may be computed. */
 static void move_places(const Places *a, bool stores)
 {
     Emit *e = a->e;
@@ -61,7 +61,12 @@ static void move_places(const Places *a, bool stores)
         value = shared_load(e, a->type, to);
         emit_store(e, arg, a->p->operand, at, &value);
     } else {
-        emit_load(e, arg, a->p->operand, at, &value);
+        const Instruction *from = a->p->inst->operands[0];
+        if (behind_bitcasts(from)->op == OP_PARAMETER)
+            emit_load(e, arg, a->p->operand, at, &value);
+        else
+            emit_element(e, from, at, &value);
+        e->k->at = a->p->inst->name;
         shared_store(e, a->type, to, value);
     }
     e->shares_bytes = false;
@@ -193,12 +198,25 @@ static void take_updates(const Places *a)
     gx_loop_end(k, &loop, NULL);
 }
 
+/* The constant that launches pass, if there is one. */
+static void take_scalar(Emit *e, const EmitterInput *in)
+{
+    KernelScalar scalar;
+    if (!kernel_scalar(in->fusion, &scalar))
+        return;
+    const Instruction *inst = scalar.constants[0];
+    LLVMValueRef v = gx_scalar(e->k, emitter_scalar_arg(in));
+    v = LLVMBuildIntCast2(e->k->builder, v, emit_type(e->k, inst->shape->dtype), 0, "");
+    emit_preset(e, inst, &v);
+}
+
 Kernel *emit_scatter_shared(const Scatter *s)
 {
     const ScatterPlan *p = s->plan;
     Emit *e = emitter_begin(s->in);
     Kernel *k = e->k;
     Places a = {.e = e, .s = s, .p = p, .type = p->operand->dtype, .tid = gx_tid(k, 0)};
+    take_scalar(e, s->in);
     a.bytes = shared_bytes(a.type);
     a.base = gx_shared_alloc(k, (uint64_t)(p->places * a.bytes), a.bytes);
     a.batch =

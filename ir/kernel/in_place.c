@@ -118,7 +118,8 @@ int64_t kernel_in_place(const Instruction *fusion, KernelKind kind, uint32_t lea
         base = fusion_hero(fusion, kernel_kind_info[kind].hero)->operands[leaf];
     else if (fusion_update(fusion, leaf) != NULL)
         base = fusion_update(fusion, leaf)->operands[0];
-    return base == NULL ? -1 : behind_bitcasts(base)->parameter;
+    base = base == NULL ? NULL : behind_bitcasts(base);
+    return base == NULL || base->op != OP_PARAMETER ? -1 : base->parameter;
 }
 
 /* Results of whole rows, which come last, have as many elements as those of single ones. */

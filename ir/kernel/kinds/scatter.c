@@ -13,6 +13,8 @@
 #define SHARED_UPDATES 256 /* fewer are not worth the places' way to shared memory */
 #define SHARED_PLACES_BYTES 16384
 #define SHARED_THREADS 256
+#define SHARED_MOST_THREADS 1024
+#define SHARED_ALL_THREADS 2048 /* of a multiprocessor */
 #define RUN_THREADS (1 << 18)
 
 /* -- legality ------------------------------------------------------------------------------------ */
@@ -34,6 +36,8 @@ static bool is_read_besides(const Instruction *fusion, const Instruction *hero,
     return false;
 }
 
+static ScatterPlan *make_plan(const Instruction *inst, Arena *a);
+
 const char *illegal_scatter(FusionFacts *f, KernelKind kind)
 {
     const Instruction *fusion = f->fusion;
@@ -44,9 +48,10 @@ const char *illegal_scatter(FusionFacts *f, KernelKind kind)
     const Instruction *hero = fusion_hero(fusion, OP_SCATTER);
     uint32_t count = hero->operand_count / 2;
     for (uint32_t i = 0; i < count; i++) {
-        if (behind_bitcasts(hero->operands[i])->op != OP_PARAMETER)
+        bool is_parameter = behind_bitcasts(hero->operands[i])->op == OP_PARAMETER;
+        if (!is_parameter && make_plan(hero, f->arena)->way != SCATTER_SHARED)
             return "an array scattered into is no operand of the fusion";
-        if (is_read_besides(fusion, hero, i))
+        if (is_parameter && is_read_besides(fusion, hero, i))
             return "what is scattered into is read elsewhere, after it changed";
     }
     return NULL;
@@ -406,6 +411,20 @@ static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
     return p->free_places * c->owners;
 }
 
+/* SCATTER_SHARED: of a block. A warp where the order matters; more where blocks are too few to keep loads under way. */
+static int64_t shared_threads(const KernelDesign *d)
+{
+    const ScatterPlan *p = d->plan.scatter;
+    int64_t block = SHARED_THREADS;
+    int64_t room = (int64_t)target_multiprocessors(d->target) * SHARED_ALL_THREADS;
+    if (p->operation == OP_COUNT)
+        return TARGET_WARP;
+    while (2 * block <= SHARED_MOST_THREADS && 2 * block * p->free_places <= room &&
+           2 * block * SCATTER_AHEAD <= p->steps)
+        block *= 2;
+    return block;
+}
+
 void configure_scatter(const KernelDesign *d, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_OWNERS))
@@ -413,7 +432,7 @@ void configure_scatter(const KernelDesign *d, KernelConfig *c)
     if (config_lacks(c, KERNEL_KEY_ITEMS))
         c->items = choose_items(d->plan.scatter);
     if (d->plan.scatter->way == SCATTER_SHARED && config_lacks(c, KERNEL_KEY_BLOCK))
-        c->block = d->plan.scatter->operation == OP_COUNT ? TARGET_WARP : SHARED_THREADS;
+        c->block = shared_threads(d);
     configure_threads(c, threads_of(d->plan.scatter, c));
 }
 

@@ -159,18 +159,39 @@ static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
     work_set_lanes(b, 1);
 }
 
+/* The index of the array at place `number` of a batch. */
+static void batch_place(WorkBuilder *b, const ScatterPlan *p, const IndexExpr *batch,
+                        const IndexExpr *number, const IndexExpr **out)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK];
+    uint32_t dims[KERNEL_MOST_RANK], count = 0;
+    for (uint32_t i = 0; i < p->update->rank; i++)
+        update[i] = ix_const(b->ix, 0);
+    work_spread(b, p->update, p->free_dims, p->free_count, batch, update);
+    indices_place(p, update, at);
+    for (uint32_t d = 0; d < p->operand->rank; d++) {
+        int64_t i = ints_find(p->batching, d);
+        out[d] = i >= 0 ? at[p->index_batching.data[i]] : ix_const(b->ix, 0);
+        if (ints_find(p->start_map, d) >= 0)
+            dims[count++] = d;
+    }
+    work_spread(b, p->operand, dims, count, number, out);
+}
+
 /* All places of a batch between the array and shared memory. */
 static void move_places(WorkBuilder *b, const ScatterPlan *p, int64_t block,
                         const IndexExpr *batch, const IndexExpr *thread, bool stores)
 {
     const IndexExpr *at[KERNEL_MOST_RANK];
+    const Instruction *from = p->inst->operands[0];
     int64_t trips = ceil_div(p->places, block);
     const IndexExpr *step = work_loop_begin(b, (double)trips, trips, 1);
     const IndexExpr *number = ix_add(b->ix, ix_mul(b->ix, step, block), thread);
-    index_delinear(b->ix, p->operand,
-                   ix_add(b->ix, ix_mul(b->ix, batch, p->places), number), at);
+    batch_place(b, p, batch, number, at);
     if (stores)
         work_store(b, b->comp->parameter_count, p->operand, at);
+    else if (behind_bitcasts(from)->op != OP_PARAMETER)
+        work_element(b, from, at);
     else
         work_load(b, b->comp->parameter_count, p->operand, at);
     work_shared(b, 1, shared_bytes(p->operand->dtype), 1);
@@ -222,7 +243,7 @@ static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
     if (waits)
         cycles += combine_in_warp(b, p, bytes);
     else
-        work_shared(b, 2, bytes, 1);
+        work_shared(b, 2, bytes, 2); /* read, added to, written; some lanes meet */
     work_loop_end(b, waits ? cycles : 0);
     work_loop_end(b, waits ? 0 : cycles);
     work_barrier(b);
