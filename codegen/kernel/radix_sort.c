@@ -22,8 +22,12 @@ typedef struct Radix {
     uint32_t base, digits, counts, shifts, sums, ticket; /* in shared memory */
     const IndexExpr *row;
     LLVMValueRef bits;             /* i32, the scalar: by how many the key is shifted */
-    LLVMValueRef row_number, tile; /* of index_type; i32 */
+    LLVMValueRef row_number, tile; /* of index_type; i32: look-back */
+    LLVMValueRef range;            /* of index_type: the block's of the row */
+    LLVMValueRef first;            /* of index_type: where the tile begins in the row */
     LLVMValueRef thread, warp, valid; /* valid: elements of the tile that exist */
+    LLVMValueRef is_whole;            /* all of them do; NULL: of all tiles */
+    LLVMValueRef warp_counts;         /* where the warp's counts are in shared memory */
     LLVMValueRef has_digit;           /* a digit has the thread's number */
 } Radix;
 
@@ -93,21 +97,23 @@ static LLVMValueRef number_of(const Radix *r, uint32_t a)
     return LLVMBuildAdd(b, n, gx_i32(k, a * TARGET_WARP), "");
 }
 
-/* Elements of an array; v: [accesses]. */
-static void load(const Radix *r, uint32_t array, LLVMValueRef *v)
+static LLVMValueRef exists(const Radix *r, LLVMValueRef number)
+{
+    return LLVMBuildICmp(r->e->k->builder, LLVMIntULT, number, r->valid, "");
+}
+
+static void load_accesses(const Radix *r, uint32_t array, bool is_guarded,
+                          LLVMValueRef *v)
 {
     Emit *e = r->e;
     Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMValueRef first = LLVMBuildMul(b, to_index(e, r->tile),
-                                      emit_index_constant(e, r->tiles.elements), "");
     LLVMValueRef behind = LLVMConstNull(emit_type(k, type_of(r, array)));
     for (uint32_t a = 0; a < r->accesses; a++) {
         const IndexExpr *index[EMIT_MOST_RANK];
         GxIf guard;
         LLVMValueRef n = number_of(r, a);
-        LLVMValueRef at = LLVMBuildAdd(b, first, to_index(e, n), "");
-        emit_if_begin(e, &guard, LLVMBuildICmp(b, LLVMIntULT, n, r->valid, ""));
+        LLVMValueRef at = LLVMBuildAdd(k->builder, r->first, to_index(e, n), "");
+        emit_if_begin(e, &guard, is_guarded ? exists(r, n) : NULL);
         place(r, emit_variable(e, at, (Range){0, r->plan->size - 1}), index);
         emit_element(e, r->plan->inst->operands[array], index, &v[a]);
         k->at = r->plan->inst->name;
@@ -115,20 +121,48 @@ static void load(const Radix *r, uint32_t array, LLVMValueRef *v)
     }
 }
 
-/* v: [count][accesses]. What lies behind the row has the last digit, and comes after all others that do. */
-static void load_keys(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits)
+/* Elements of an array; v: [accesses]. Tiles that are whole need not ask of each whether it exists. */
+static void load(const Radix *r, uint32_t array, LLVMValueRef *v)
+{
+    LLVMValueRef part[MOST];
+    GxIf whole;
+    emit_if_begin(r->e, &whole, r->is_whole);
+    load_accesses(r, array, false, v);
+    if (r->is_whole != NULL) {
+        emit_if_else(r->e, &whole, v, r->accesses);
+        load_accesses(r, array, true, part);
+        emit_if_end(r->e, &whole, part, r->accesses, v);
+    } else {
+        emit_if_end(r->e, &whole, NULL, 0, NULL);
+    }
+}
+
+/* What lies behind the row has the last digit, and comes after all others that do. */
+static void mark_missing(const Radix *r, LLVMValueRef *digits)
 {
     Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
+    LLVMValueRef last = gx_i32(k, RADIX_DIGITS - 1), marked[MOST];
+    GxIf part;
+    if (r->is_whole == NULL)
+        return;
+    gx_if_begin(k, &part, LLVMBuildNot(k->builder, r->is_whole, ""));
+    for (uint32_t a = 0; a < r->accesses; a++)
+        marked[a] =
+            LLVMBuildSelect(k->builder, exists(r, number_of(r, a)), digits[a], last, "");
+    gx_if_else(k, &part, marked, r->accesses);
+    gx_if_end(k, &part, digits, r->accesses, digits);
+}
+
+/* v: [count][accesses]. */
+static void load_keys(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits)
+{
     for (uint32_t i = 0; i < r->plan->count; i++) {
         if (radix_is_key(r->plan, i))
             load(r, i, v + i * r->accesses);
     }
-    for (uint32_t a = 0; a < r->accesses; a++) {
-        LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntULT, number_of(r, a), r->valid, "");
-        digits[a] = LLVMBuildSelect(b, exists, digit_of(r, v, a),
-                                    gx_i32(k, RADIX_DIGITS - 1), "");
-    }
+    for (uint32_t a = 0; a < r->accesses; a++)
+        digits[a] = digit_of(r, v, a);
+    mark_missing(r, digits);
 }
 
 /* -- ranks -------------------------------------------------------------------------------------------------- */
@@ -153,8 +187,8 @@ static void find_peers(const Radix *r, const LLVMValueRef *digits, LLVMValueRef 
 static LLVMValueRef count_place(const Radix *r, LLVMValueRef digit)
 {
     LLVMBuilderRef b = r->e->k->builder;
-    LLVMValueRef mine = LLVMBuildMul(b, r->warp, gx_i32(r->e->k, RADIX_DIGITS), "");
-    return word_at(r, r->counts, LLVMBuildAdd(b, mine, digit, ""));
+    LLVMValueRef bytes = LLVMBuildMul(b, digit, gx_i32(r->e->k, 4), "");
+    return LLVMBuildAdd(b, r->warp_counts, bytes, "");
 }
 
 static LLVMValueRef count_bits(Kernel *k, LLVMValueRef v)
@@ -192,11 +226,16 @@ static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks
 
 /* -- digits: a thread for each ---------------------------------------------------------------------------------- */
 
+/* Each warp its own. */
 static void clear_counts(const Radix *r)
 {
-    uint32_t block = TARGET_WARP * r->warps;
-    for (uint32_t i = 0; i < r->warps * RADIX_DIGITS; i += block)
-        store_word(r, r->counts + 4 * i, r->thread, gx_i32(r->e->k, 0));
+    Kernel *k = r->e->k;
+    LLVMValueRef lane = gx_lane(k);
+    for (uint32_t i = 0; i < RADIX_DIGITS; i += TARGET_WARP) {
+        LLVMValueRef digit = LLVMBuildAdd(k->builder, lane, gx_i32(k, i), "");
+        gx_store(k, GX_SHARED, count_place(r, digit), gx_i32(k, 0), 4);
+    }
+    gx_syncwarp(k);
 }
 
 static LLVMValueRef sum_counts(const Radix *r)
@@ -271,23 +310,51 @@ static LLVMValueRef look_back(const Radix *r, LLVMValueRef is_first, LLVMValueRe
     return state[1];
 }
 
-/* How often the digit comes in the whole row. */
+/* An element of the parameter that has the counts. */
+static LLVMValueRef load_count(const Radix *r, const IndexExpr *const *index)
+{
+    const RadixPlan *p = r->plan;
+    LLVMValueRef v;
+    emit_element(r->e, inst_called(r->in->fusion, 0)->parameters[p->histogram], index,
+                 &v);
+    r->e->k->at = p->inst->name;
+    return v;
+}
+
+static const IndexExpr *digit_of_thread(const Radix *r)
+{
+    return emit_variable(r->e, to_index(r->e, r->thread), (Range){0, RADIX_DIGITS - 1});
+}
+
+/* How often the digit comes in the whole row: look-back. */
 static LLVMValueRef count_of_row(const Radix *r)
 {
     Emit *e = r->e;
     const RadixPlan *p = r->plan;
-    const Instruction *counts = inst_called(r->in->fusion, 0)->parameters[p->histogram];
-    const IndexExpr *digit =
-        emit_variable(e, to_index(e, r->thread), (Range){0, RADIX_DIGITS - 1});
     const IndexExpr *bits =
         emit_variable(e, to_index(e, r->bits), (Range){0, (p->steps - 1) * RADIX_BITS});
     const IndexExpr *index[1] = {
         ix_add(e->ix, ix_mul(e->ix, r->row, p->steps * RADIX_DIGITS),
-               ix_add(e->ix, digit, ix_mul(e->ix, bits, RADIX_DIGITS / RADIX_BITS)))};
-    LLVMValueRef v;
-    emit_element(e, counts, index, &v);
-    e->k->at = p->inst->name;
-    return v;
+               ix_add(e->ix, digit_of_thread(r),
+                      ix_mul(e->ix, bits, RADIX_DIGITS / RADIX_BITS)))};
+    return load_count(r, index);
+}
+
+/* How often it comes in the row's ranges up to this one. */
+static LLVMValueRef count_up_to(const Radix *r, LLVMValueRef range)
+{
+    Emit *e = r->e;
+    const RadixPlan *p = r->plan;
+    uint32_t rank = p->shape->rank, next = 0;
+    const IndexExpr *of_row[EMIT_MOST_RANK], *index[EMIT_MOST_RANK];
+    place(r, ix_const(e->ix, 0), of_row);
+    for (uint32_t d = 0; d < rank; d++) {
+        if (d != p->along)
+            index[next++] = of_row[d];
+    }
+    index[next++] = digit_of_thread(r);
+    index[next] = emit_variable(e, range, (Range){0, p->ranges - 1});
+    return load_count(r, index);
 }
 
 /* What the digits before have, of counts that threads hold. Sums of warps go through shared memory; a barrier inside. */
@@ -363,6 +430,45 @@ static void find_starts(const Radix *r)
     gx_if_end(k, &has_digit, NULL, 0, NULL);
 }
 
+/* Where the range's elements of the digit begin in the row; by threads without a digit: 0. */
+static LLVMValueRef begin_range(const Radix *r)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMValueRef zero = gx_i32(k, 0), counts[2], none[2] = {zero, zero};
+    GxIf has_digit, later;
+    emit_if_begin(e, &has_digit, r->has_digit);
+    counts[0] = count_up_to(r, emit_index_constant(e, r->plan->ranges - 1));
+    emit_if_begin(
+        e, &later,
+        LLVMBuildICmp(k->builder, LLVMIntNE, r->range, emit_index_constant(e, 0), ""));
+    counts[1] =
+        count_up_to(r, LLVMBuildSub(k->builder, r->range, emit_index_constant(e, 1), ""));
+    emit_if_end_or(e, &later, &counts[1], &zero, 1);
+    emit_if_end_or(e, &has_digit, counts, none, 2);
+    return LLVMBuildAdd(k->builder, scan_digits(r, r->sums + 4 * r->warps, counts[0]),
+                        counts[1], "");
+}
+
+/* The same where `begins` says where the tile's elements of the digit go. Gives where those of the range's next do. */
+static LLVMValueRef place_digits(const Radix *r, LLVMValueRef begins)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef zero = gx_i32(k, 0), own;
+    GxIf has_digit;
+    gx_if_begin(k, &has_digit, r->has_digit);
+    own = sum_counts(r);
+    gx_if_else(k, &has_digit, &own, 1);
+    gx_if_end(k, &has_digit, &zero, 1, &own);
+    LLVMValueRef start = scan_digits(r, r->sums, own);
+    gx_if_begin(k, &has_digit, r->has_digit);
+    begin_counts(r, start);
+    store_word(r, r->shifts, r->thread, LLVMBuildSub(b, begins, start, ""));
+    gx_if_end(k, &has_digit, NULL, 0, NULL);
+    return LLVMBuildAdd(b, begins, own, "");
+}
+
 /* -- storing ---------------------------------------------------------------------------------------------------- */
 
 /* Where elements come to lie in the tile; the digits go there. */
@@ -390,7 +496,7 @@ static void exchange(const Radix *r, uint32_t array, const LLVMValueRef *v,
                      v[a]);
 }
 
-static void store(const Radix *r, uint32_t array)
+static void store_accesses(const Radix *r, uint32_t array, bool is_guarded)
 {
     Emit *e = r->e;
     Kernel *k = e->k;
@@ -401,7 +507,7 @@ static void store(const Radix *r, uint32_t array)
         GxIf guard;
         LLVMValueRef slot =
             LLVMBuildAdd(b, r->thread, gx_i32(k, a * TARGET_WARP * r->warps), "");
-        emit_if_begin(e, &guard, LLVMBuildICmp(b, LLVMIntULT, slot, r->valid, ""));
+        emit_if_begin(e, &guard, is_guarded ? exists(r, slot) : NULL);
         LLVMValueRef digit = gx_load(k, GX_SHARED, element_offset(e, r->digits, slot, 1),
                                      gx_int_type(k, 8), 1);
         digit = LLVMBuildZExt(b, digit, gx_int_type(k, 32), "");
@@ -414,6 +520,18 @@ static void store(const Radix *r, uint32_t array)
                    shape_leaf(r->plan->inst->shape, array), index, &v);
         emit_if_end(e, &guard, NULL, 0, NULL);
     }
+}
+
+static void store(const Radix *r, uint32_t array)
+{
+    GxIf whole;
+    emit_if_begin(r->e, &whole, r->is_whole);
+    store_accesses(r, array, false);
+    if (r->is_whole != NULL) {
+        emit_if_else(r->e, &whole, NULL, 0);
+        store_accesses(r, array, true);
+    }
+    emit_if_end(r->e, &whole, NULL, 0, NULL);
 }
 
 /* Array after array; v: [count][accesses]. */
@@ -446,8 +564,42 @@ static void allocate(Radix *r)
     r->counts = gx_shared_alloc(k, (uint64_t)4 * RADIX_DIGITS * r->warps, 4);
     r->shifts = gx_shared_alloc(k, 4 * RADIX_DIGITS, 4);
     r->sums = gx_shared_alloc(k, (uint64_t)2 * 4 * r->warps, 4);
-    r->ticket = gx_shared_alloc(k, 4, 4);
+    if (r->plan->ranges == 0)
+        r->ticket = gx_shared_alloc(k, 4, 4);
 }
+
+static void find_thread(Radix *r)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    r->thread = gx_tid(k, 0);
+    r->warp = LLVMBuildLShr(b, r->thread, gx_i32(k, 5), "");
+    r->warp_counts =
+        word_at(r, r->counts, LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), ""));
+    r->has_digit = LLVMBuildICmp(b, LLVMIntULT, r->thread, gx_i32(k, RADIX_DIGITS), "");
+}
+
+/* The tile begins here; so many elements (i32) follow. */
+static void set_tile(Radix *r, LLVMValueRef first, LLVMValueRef rest, bool may_end)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef all = gx_i32(k, (uint32_t)r->tiles.elements);
+    r->first = first;
+    r->is_whole = may_end ? LLVMBuildICmp(b, LLVMIntUGE, rest, all, "") : NULL;
+    r->valid = may_end ? LLVMBuildSelect(b, r->is_whole, all, rest, "") : all;
+}
+
+/* From its keys to their ranks among equal digits of the warp. v: [count][accesses]. */
+static void rank_tile(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits,
+                      LLVMValueRef *ranks)
+{
+    load_keys(r, v, digits);
+    rank(r, digits, ranks);
+    gx_barrier(r->e->k);
+}
+
+/* -- look-back: a block takes one tile ------------------------------------------------------------------------- */
 
 static void find_tile(Radix *r)
 {
@@ -456,16 +608,73 @@ static void find_tile(Radix *r)
     LLVMBuilderRef b = k->builder;
     LLVMValueRef tiles = gx_i32(k, (uint32_t)r->tiles.tiles);
     LLVMValueRef ticket = ticket_take(k, r->scratch, r->ticket);
-    r->thread = gx_tid(k, 0);
-    r->warp = LLVMBuildLShr(b, r->thread, gx_i32(k, 5), "");
     r->tile = LLVMBuildURem(b, ticket, tiles, "");
     r->row_number = to_index(e, LLVMBuildUDiv(b, ticket, tiles, ""));
     r->row = emit_variable(e, r->row_number, (Range){0, r->plan->rows - 1});
-    uint32_t of_tile = (uint32_t)r->tiles.elements;
-    LLVMValueRef before = LLVMBuildMul(b, r->tile, gx_i32(k, of_tile), "");
-    LLVMValueRef rest = LLVMBuildSub(b, gx_i32(k, (uint32_t)r->plan->size), before, "");
-    LLVMValueRef is_whole = LLVMBuildICmp(b, LLVMIntUGE, rest, gx_i32(k, of_tile), "");
-    r->valid = LLVMBuildSelect(b, is_whole, gx_i32(k, of_tile), rest, "");
+    LLVMValueRef of_tile = emit_index_constant(e, r->tiles.elements);
+    LLVMValueRef first = LLVMBuildMul(b, to_index(e, r->tile), of_tile, "");
+    LLVMValueRef before =
+        LLVMBuildMul(b, r->tile, gx_i32(k, (uint32_t)r->tiles.elements), "");
+    set_tile(r, first, LLVMBuildSub(b, gx_i32(k, (uint32_t)r->plan->size), before, ""),
+             r->plan->size % r->tiles.elements != 0);
+}
+
+static void emit_tile(Radix *r)
+{
+    LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
+    clear_counts(r);
+    find_tile(r);
+    rank_tile(r, v, digits, ranks);
+    find_starts(r);
+    gx_barrier(r->e->k);
+    move_all(r, v, digits, ranks);
+}
+
+/* -- a block takes a range ---------------------------------------------------------------------------------------- */
+
+/* Gives where it begins in the row, of index_type; *size: its elements, i32. */
+static LLVMValueRef find_range(Radix *r, LLVMValueRef *size)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    const RadixPlan *p = r->plan;
+    LLVMValueRef ranges = gx_i32(k, (uint32_t)p->ranges), block = gx_ctaid(k, 0);
+    LLVMValueRef range = LLVMBuildURem(b, block, ranges, "");
+    r->row_number = to_index(e, LLVMBuildUDiv(b, block, ranges, ""));
+    r->row = emit_variable(e, r->row_number, (Range){0, p->rows - 1});
+    r->range = to_index(e, range);
+    LLVMValueRef all = gx_i32(k, (uint32_t)p->range);
+    LLVMValueRef rest = LLVMBuildSub(b, gx_i32(k, (uint32_t)p->size),
+                                     LLVMBuildMul(b, range, all, ""), "");
+    LLVMValueRef is_whole = LLVMBuildICmp(b, LLVMIntUGE, rest, all, "");
+    *size = LLVMBuildSelect(b, is_whole, all, rest, "");
+    return LLVMBuildMul(b, r->range, emit_index_constant(e, p->range), "");
+}
+
+static void emit_range(Radix *r)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef v[MOST], digits[MOST], ranks[MOST], size;
+    uint32_t elements = (uint32_t)r->tiles.elements;
+    GxLoop loop;
+    LLVMValueRef first = find_range(r, &size);
+    LLVMValueRef begins = begin_range(r);
+    gx_loop_begin(k, &loop, gx_i32(k, 0), size, gx_i32(k, elements), &begins, 1);
+    loop.keeps_addresses = true;
+    emit_scope_begin(e);
+    set_tile(r, LLVMBuildAdd(b, first, to_index(e, loop.index), ""),
+             LLVMBuildSub(b, size, loop.index, ""),
+             r->plan->size % elements != 0 || r->plan->range % elements != 0);
+    clear_counts(r);
+    rank_tile(r, v, digits, ranks);
+    LLVMValueRef next = place_digits(r, begins);
+    gx_barrier(k);
+    move_all(r, v, digits, ranks);
+    emit_scope_end(e);
+    gx_loop_end(k, &loop, &next);
 }
 
 Kernel *emitter_radix_sort(const EmitterInput *in)
@@ -473,9 +682,7 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     Radix r = {.in = in,
                .plan = in->design->plan.radix,
                .accesses = (uint32_t)in->design->config.accesses,
-               .warps = (uint32_t)in->design->config.block / TARGET_WARP,
-               .scratch = emitter_scratch_arg(in)};
-    LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
+               .warps = (uint32_t)in->design->config.block / TARGET_WARP};
     radix_tiles(in->design, &r.tiles);
     r.e = emitter_begin(in);
     r.bits = LLVMBuildTrunc(r.e->k->builder, gx_scalar(r.e->k, emitter_scalar_arg(in)),
@@ -483,16 +690,12 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     r.e->k->is_wide = r.plan->live_words * r.accesses > RADIX_LIVE_WORDS;
     r.e->k->resident_blocks = RADIX_THREADS / (TARGET_WARP * r.warps);
     allocate(&r);
-    r.thread = gx_tid(r.e->k, 0);
-    r.has_digit = LLVMBuildICmp(r.e->k->builder, LLVMIntULT, r.thread,
-                                gx_i32(r.e->k, RADIX_DIGITS), "");
-    clear_counts(&r);
-    find_tile(&r); /* a barrier */
-    load_keys(&r, v, digits);
-    rank(&r, digits, ranks);
-    gx_barrier(r.e->k);
-    find_starts(&r);
-    gx_barrier(r.e->k);
-    move_all(&r, v, digits, ranks);
+    find_thread(&r);
+    if (r.plan->ranges != 0) {
+        emit_range(&r);
+    } else {
+        r.scratch = emitter_scratch_arg(in);
+        emit_tile(&r);
+    }
     return emitter_finish(in, r.e);
 }

@@ -83,7 +83,8 @@ void kernel_design(const Instruction *fusion, const Target *t, Arena *a,
 
 bool kernel_scalar(const Instruction *fusion, KernelScalar *out)
 {
-    return kernel_is(fusion, KERNEL_BY_DIGIT) && radix_scalar(fusion, out);
+    return kernel_is(fusion, KERNEL_BY_DIGIT) &&
+           (radix_scalar(fusion, out) || radix_count_scalar(fusion, out));
 }
 
 void kernel_wrong(const KernelDesign *d)

@@ -188,7 +188,8 @@ typedef struct FftPlan {
 #define ATTENTION_FIRST 128
 #define ATTENTION_WORD 8
 
-/* radix_sort.c: a step sorts by a digit of a key that is a number without a sign. */
+/* radix_sort.c: a step sorts by a digit of a key that is a number without a sign. Where its digits go a tile is told by
+ * the tiles before (look-back); or a block walks through a range of the row, and knows from counts of all ranges. */
 #define RADIX_BITS 8
 #define RADIX_DIGITS 256
 #define RADIX_THREADS 1024  /* for which a multiprocessor has registers */
@@ -199,7 +200,10 @@ typedef struct RadixPlan {
     int64_t along, size, rows;
     uint32_t count; /* arrays */
     uint32_t
-        histogram; /* parameter: how often each digit comes, u32 by row, step, digit */
+        histogram;  /* parameter: how often each digit comes, u32 by row, step, digit; */
+    int64_t ranges; /* or, where this is not 0: in the ranges up to each, by row, digit,
+        range */
+    int64_t range;  /* elements of one; 0: tiles look back */
     const Instruction *key; /* the digit is this, shifted by the kernel's scalar, & 255 */
     int64_t steps;          /* digits that are counted */
     uint64_t keys;          /* arrays on which the digit depends, as bits */
@@ -208,12 +212,16 @@ typedef struct RadixPlan {
     int64_t live_words;
 } RadixPlan;
 typedef struct RadixTiles {
-    int64_t elements, tiles; /* of a tile; of a row */
+    int64_t elements, tiles; /* of a tile; of a row, or of a range */
     uint64_t shared_bytes;   /* of the elements of a tile */
 } RadixTiles;
+/* Elements of each of so many ranges of a row; whole lines of memory. */
+int64_t radix_range(int64_t size, int64_t ranges);
 bool radix_is_key(const RadixPlan *p, uint32_t array);
 /* By how many bits the key is shifted. */
 bool radix_scalar(const Instruction *fusion, KernelScalar *out);
+/* The same where such digits are counted, in batches of a scatter. */
+bool radix_count_scalar(const Instruction *fusion, KernelScalar *out);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */

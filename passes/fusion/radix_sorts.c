@@ -11,10 +11,16 @@
  * not read, the counts, its kernel does (ir/kernel/kinds/radix_sort.c). */
 #include <math.h>
 
+#include "ir/base/divide.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
 #include "ir/kernel/sort.h"
+#include "ir/kernel/time/kernel_time.h"
 #include "passes/fusion/fusion.h"
+#include "passes/settings.h"
+
+#define LEAST_RANGE 1024 /* elements: fewer are not worth a block's start */
 
 /* Where the key is made: of scalars in comparators, of arrays where digits are counted. */
 typedef struct Maker {
@@ -32,7 +38,9 @@ typedef struct Radix {
     Instruction *fusion, *sort;
     const Instruction *first, *second; /* of the comparator: the key of each side */
     bool is_greater, is_total;
-    int64_t size, rows, steps;
+    int64_t along, size, rows, steps;
+    int64_t ranges;      /* that a row is cut into; 0: tiles look back */
+    Instruction *counts; /* look-back: of all steps */
 } Radix;
 
 /* -- making keys ------------------------------------------------------------------------------------------- */
@@ -178,7 +186,7 @@ static Instruction *places(const Maker *k, Instruction *key, const Radix *r)
 {
     DType t = key->shape->dtype;
     const Shape *s = key->shape;
-    int64_t dims[KERNEL_MOST_RANK], along = inst_ints(r->sort, ATTR_DIMENSIONS).data[0];
+    int64_t dims[KERNEL_MOST_RANK];
     int64_t stride = r->steps * RADIX_DIGITS;
     for (uint32_t i = 0; i < s->rank; i++)
         dims[i] = i;
@@ -191,7 +199,7 @@ static Instruction *places(const Maker *k, Instruction *key, const Radix *r)
     digit = add(k, OP_CONVERT, DT_S32, digit, NULL);
     digit = add(k, OP_ADD, DT_S32, digit, counted(k, DT_S32, s->rank, RADIX_DIGITS));
     for (uint32_t d = s->rank; d-- > 0;) {
-        if (d == along)
+        if (d == r->along)
             continue;
         if (s->dims[d] != 1)
             digit = add(k, OP_ADD, DT_S32, digit, counted(k, DT_S32, d, stride));
@@ -222,53 +230,184 @@ static Instruction *add_zeros(const Radix *r, const Shape *shape)
     return zeros;
 }
 
-/* The counts of all steps' digits; NULL: the keys are not made by element. */
+/* A copy of a computation that sorts, to count in it what the sort's keys are. */
+typedef struct Counting {
+    Computation *comp;
+    Instruction *sort, *key; /* key NULL: it is not made by element */
+    Maker k;                 /* of the sort's dimensions */
+} Counting;
+
+static void begin_counting(const Radix *r, Computation *from, Counting *c)
+{
+    const Computation *comparator = inst_called(r->sort, 0);
+    c->comp = computation_clone(from, "digits");
+    c->sort = find_sort(c->comp);
+    c->k = (Maker){.comp = c->comp,
+                   .like = c->sort->operands[0]->shape,
+                   .arrays = c->sort->operands,
+                   .made = ARENA_ARRAY(r->cx->scratch, Instruction *,
+                                       comparator->instruction_count + 1u)};
+    c->key = as_array(&c->k, r->first);
+    if (c->key != NULL)
+        c->key = make_key(&c->k, c->key, r);
+}
+
+/* The counts are its result, not what is sorted. */
+static void end_counting(Counting *c, Instruction *counts)
+{
+    Instruction *old = c->comp->root;
+    c->comp->root = counts;
+    for (Instruction *inst = inst_first(c->comp); inst; inst = inst_next(inst)) {
+        if (inst == old || inst->op == OP_GET_TUPLE_ELEMENT || inst == c->sort)
+            computation_remove(c->comp, inst);
+    }
+    computation_sort(c->comp);
+}
+
+/* One more in `to` for each number of the indices, which are scalars. */
+static Instruction *add_scatter(const Radix *r, Instruction *to, Instruction *indices,
+                                Instruction *ones, int64_t dim)
+{
+    Instruction *operands[3] = {to, indices, ones};
+    Instruction *sums =
+        computation_add(to->parent, OP_SCATTER, to->shape, 3, operands, NULL);
+    inst_set_ints(sums, ATTR_UPDATE_WINDOW_DIMS, NULL, 0);
+    inst_set_ints(sums, ATTR_INSERTED_WINDOW_DIMS, &dim, 1);
+    inst_set_ints(sums, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &dim, 1);
+    inst_set_int(sums, ATTR_INDEX_VECTOR_DIM, indices->shape->rank);
+    inst_set_computation(sums, ATTR_TO_APPLY, module_add_reducer(r->m, OP_ADD, DT_U32));
+    return sums;
+}
+
+static Instruction *add_counting(const Radix *r, Computation *comp, const Shape *shape,
+                                 uint32_t count, Instruction **operands)
+{
+    Instruction *fusion = add_fusion(r, comp, shape, count, operands);
+    inst_add_controls(fusion, r->fusion);
+    kernel_kind_set(fusion, kernel_kind_choose(fusion, r->cx->target));
+    return fusion;
+}
+
+/* The counts of all steps' digits. */
 static Instruction *count_digits(const Radix *r)
 {
-    Computation *fused = computation_clone(inst_called(r->fusion, 0), "digits");
-    Instruction *sort = find_sort(fused);
-    const Shape *s = sort->operands[0]->shape;
-    const Computation *comparator = inst_called(r->sort, 0);
+    Counting c;
+    begin_counting(r, inst_called(r->fusion, 0), &c);
+    const Shape *s = c.k.like;
     int64_t n = r->rows * r->steps * RADIX_DIGITS, dims[KERNEL_MOST_RANK];
-    Maker k = {.comp = fused,
-               .like = s,
-               .arrays = sort->operands,
-               .made = ARENA_ARRAY(r->cx->scratch, Instruction *,
-                                   comparator->instruction_count + 1u)};
-    Instruction *key = as_array(&k, r->first);
-    if (key == NULL)
-        return NULL;
-    key = make_key(&k, key, r);
     for (uint32_t i = 0; i < s->rank; i++)
         dims[i] = s->dims[i];
     dims[s->rank] = r->steps;
-    k.like = shape_array(r->m->intern, DT_S32, s->rank + 1, dims, NULL, NULL);
+    c.k.like = shape_array(r->m->intern, DT_S32, s->rank + 1, dims, NULL, NULL);
     const Shape *all = shape_array(r->m->intern, DT_U32, 1, &n, NULL, NULL);
     uint32_t count = r->fusion->operand_count;
-    Instruction *operands[3] = {computation_add_parameter(fused, count, all, NULL),
-                                places(&k, key, r), number(&k, DT_U32, 1)};
-    static const int64_t first = 0;
-    Instruction *sums = computation_add(fused, OP_SCATTER, all, 3, operands, NULL);
-    inst_set_ints(sums, ATTR_UPDATE_WINDOW_DIMS, NULL, 0);
-    inst_set_ints(sums, ATTR_INSERTED_WINDOW_DIMS, &first, 1);
-    inst_set_ints(sums, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS, &first, 1);
-    inst_set_int(sums, ATTR_INDEX_VECTOR_DIM, s->rank + 1);
-    inst_set_computation(sums, ATTR_TO_APPLY, module_add_reducer(r->m, OP_ADD, DT_U32));
-    Instruction *old = fused->root;
-    fused->root = sums;
-    for (Instruction *inst = inst_first(fused); inst; inst = inst_next(inst)) {
-        if (inst == old || inst->op == OP_GET_TUPLE_ELEMENT || inst == sort)
-            computation_remove(fused, inst);
-    }
-    computation_sort(fused);
+    Instruction *to = computation_add_parameter(c.comp, count, all, NULL);
+    Instruction *digits = places(&c.k, c.key, r);
+    end_counting(&c, add_scatter(r, to, digits, number(&c.k, DT_U32, 1), 0));
     Instruction **outer = ARENA_ARRAY(r->cx->scratch, Instruction *, count + 1u);
     for (uint32_t i = 0; i < count; i++)
         outer[i] = r->fusion->operands[i];
     outer[count] = add_zeros(r, all);
-    Instruction *fusion = add_fusion(r, fused, all, count + 1, outer);
-    inst_add_controls(fusion, r->fusion);
-    kernel_kind_set(fusion, kernel_kind_choose(fusion, r->cx->target));
-    return fusion;
+    return add_counting(r, c.comp, all, count + 1, outer);
+}
+
+/* -- counting digits of ranges ---------------------------------------------------------------------------------- */
+
+/* Digits by range and place in it, in the place of the dimension that is sorted; 256, which is none, behind its end. */
+static Instruction *cut_into_ranges(const Radix *r, const Maker *k, Instruction *digits)
+{
+    const Shape *s = digits->shape;
+    int64_t along = r->along, length = radix_range(r->size, r->ranges);
+    int64_t behind = length * r->ranges - r->size, dims[KERNEL_MOST_RANK];
+    for (uint32_t d = 0; d < s->rank; d++)
+        dims[d] = s->dims[d];
+    if (behind != 0) {
+        PaddingDim *pads = ARENA_ARRAY(r->m->arena, PaddingDim, s->rank);
+        Padding *padding = ARENA_NEW(r->m->arena, Padding);
+        Maker scalar = {.comp = k->comp, .like = shape_scalar(r->m->intern, DT_S32)};
+        pads[along].high = behind;
+        *padding = (Padding){s->rank, pads};
+        dims[along] += behind;
+        Instruction *operands[2] = {digits, number(&scalar, DT_S32, RADIX_DIGITS)};
+        s = shape_array(r->m->intern, DT_S32, s->rank, dims, NULL, NULL);
+        digits = computation_add(k->comp, OP_PAD, s, 2, operands, NULL);
+        inst_set(digits, (Attr){.id = ATTR_PADDING, .padding = padding});
+    }
+    for (uint32_t d = s->rank; d-- > (uint32_t)along + 1;)
+        dims[d + 1] = s->dims[d];
+    dims[along] = r->ranges;
+    dims[along + 1] = length;
+    s = shape_array(r->m->intern, DT_S32, s->rank + 1, dims, NULL, NULL);
+    return computation_add(k->comp, OP_RESHAPE, s, 1, &digits, NULL);
+}
+
+/* The rows' dimensions, digit, range; the first and the last ones count through the batches of a scatter, whose
+ * dimensions among its indices are in `from`. */
+static const Shape *counts_shape(const Radix *r, const Shape *s, int64_t *from)
+{
+    int64_t dims[KERNEL_MOST_RANK];
+    uint32_t next = 0;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        if (d == r->along)
+            continue;
+        dims[next] = s->dims[d];
+        from[next++] = d < r->along ? d : d + 1;
+    }
+    from[next] = r->along;
+    dims[next++] = RADIX_DIGITS;
+    dims[next++] = r->ranges;
+    return shape_array(r->m->intern, DT_U32, next, dims, NULL, NULL);
+}
+
+/* Counts in each range become those of all up to it. */
+static Instruction *scan_ranges(const Radix *r, Instruction *counts)
+{
+    Computation *fused = module_add_computation(r->m, "ranges");
+    const Shape *s = counts->shape;
+    WindowDim *dims = ARENA_ARRAY(r->m->arena, WindowDim, s->rank);
+    Window *window = ARENA_NEW(r->m->arena, Window);
+    for (uint32_t d = 0; d < s->rank; d++)
+        dims[d] =
+            (WindowDim){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
+    dims[s->rank - 1].size = r->ranges;
+    dims[s->rank - 1].pad_low = r->ranges - 1;
+    *window = (Window){s->rank, dims};
+    Maker scalar = {.comp = fused, .like = shape_scalar(r->m->intern, DT_U32)};
+    Instruction *operands[2] = {computation_add_parameter(fused, 0, s, NULL),
+                                number(&scalar, DT_U32, 0)};
+    fused->root = computation_add(fused, OP_REDUCE_WINDOW, s, 2, operands, NULL);
+    inst_set(fused->root, (Attr){.id = ATTR_WINDOW, .window = window});
+    inst_set_computation(fused->root, ATTR_TO_APPLY,
+                         module_add_reducer(r->m, OP_ADD, DT_U32));
+    return add_counting(r, fused, s, 1, &counts);
+}
+
+/* How often each digit of this step comes in the ranges of the rows up to each one. `from` sorts what `operands` are. */
+static Instruction *count_ranges(const Radix *r, Computation *from, uint32_t count,
+                                 Instruction **operands, int64_t step)
+{
+    Counting c;
+    int64_t batching[KERNEL_MOST_RANK], index_batching[KERNEL_MOST_RANK];
+    begin_counting(r, from, &c);
+    const Shape *s = c.k.like;
+    DType t = c.key->shape->dtype;
+    Instruction *digits =
+        add(&c.k, OP_SHIFT_RIGHT_LOGICAL, t, c.key, number(&c.k, t, step * RADIX_BITS));
+    digits = add(&c.k, OP_AND, t, digits, number(&c.k, t, RADIX_DIGITS - 1));
+    digits = add(&c.k, OP_CONVERT, DT_S32, digits, NULL);
+    digits = cut_into_ranges(r, &c.k, digits);
+    const Shape *of_counts = counts_shape(r, s, index_batching);
+    Maker zeros = {.comp = c.comp, .like = of_counts};
+    Maker ones = {.comp = c.comp, .like = digits->shape};
+    Instruction *sums = add_scatter(r, number(&zeros, DT_U32, 0), digits,
+                                    number(&ones, DT_U32, 1), s->rank - 1);
+    for (uint32_t i = 0; i < s->rank; i++)
+        batching[i] = i + 1 < s->rank ? i : i + 1;
+    inst_set_ints(sums, ATTR_INPUT_BATCHING_DIMS, batching, s->rank);
+    inst_set_ints(sums, ATTR_SCATTER_INDICES_BATCHING_DIMS, index_batching, s->rank);
+    end_counting(&c, sums);
+    Instruction *counts = add_counting(r, c.comp, of_counts, count, operands);
+    return r->ranges == 1 ? counts : scan_ranges(r, counts);
 }
 
 /* -- steps ---------------------------------------------------------------------------------------------------- */
@@ -294,11 +433,20 @@ static void set_comparator(const Radix *r, Instruction *sort, int64_t step)
     inst_set_int(sort, ATTR_IS_STABLE, 1);
 }
 
+/* What a step that sorts what `operands` are knows of their digits. */
+static Instruction *counts_of_step(const Radix *r, Computation *from, uint32_t count,
+                                   Instruction **operands, int64_t step)
+{
+    return r->ranges == 0 ? r->counts : count_ranges(r, from, count, operands, step);
+}
+
 /* The fusion itself becomes the first step, which reads the counts. */
-static void make_first(const Radix *r, Instruction *counts)
+static void make_first(const Radix *r)
 {
     Instruction *fusion = r->fusion;
     uint32_t n = fusion->operand_count;
+    Instruction *counts =
+        counts_of_step(r, inst_called(fusion, 0), n, fusion->operands, 0);
     Computation *fused = computation_clone(inst_called(fusion, 0), "radix");
     fused->is_fused = true;
     computation_add_parameter(fused, n, counts->shape, NULL);
@@ -313,8 +461,7 @@ static void make_first(const Radix *r, Instruction *counts)
     kernel_kind_set(fusion, KERNEL_RADIX_SORT);
 }
 
-static Instruction *add_step(const Radix *r, Instruction *before, Instruction *counts,
-                             int64_t step)
+static Instruction *add_step(const Radix *r, Instruction *before, int64_t step)
 {
     uint32_t n = r->sort->operand_count;
     Computation *fused = module_add_computation(r->m, "radix");
@@ -326,8 +473,8 @@ static Instruction *add_step(const Radix *r, Instruction *before, Instruction *c
         inner[i] =
             computation_add_parameter(fused, i, shape_leaf(before->shape, i), NULL);
     }
-    outer[n] = counts;
     fused->root = computation_add_like(fused, r->sort, r->sort->shape, n, inner);
+    Instruction *counts = outer[n] = counts_of_step(r, fused, n, outer, step);
     /* last, as in the first step: equal steps have equal texts, and one kernel */
     computation_add_parameter(fused, n, counts->shape, NULL);
     set_comparator(r, fused->root, step);
@@ -365,11 +512,68 @@ static bool fits(Radix *r)
     const Instruction *compare = inst_called(r->sort, 0)->root;
     r->is_total = inst_int(compare, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER;
     r->steps = (significant_bits(r->first) + RADIX_BITS - 1) / RADIX_BITS;
-    r->size = s->dims[inst_ints(r->sort, ATTR_DIMENSIONS).data[0]];
+    r->along = inst_ints(r->sort, ATTR_DIMENSIONS).data[0];
+    r->size = s->dims[r->along];
     r->rows = shape_elements(s) / r->size;
     return r->size < INT64_C(1) << 30 &&
            r->rows <= INT32_MAX / (r->steps * RADIX_DIGITS) &&
            shape_elements(s) <= INT32_MAX;
+}
+
+/* -- look-back or ranges ---------------------------------------------------------------------------------------- */
+
+/* So many that each block that the device has at a time takes one. */
+static int64_t ranges_that_fill(const Radix *r)
+{
+    int64_t blocks =
+        (int64_t)target_multiprocessors(r->cx->target) * (RADIX_THREADS / RADIX_DIGITS);
+    int64_t most = r->size / LEAST_RANGE, ranges = blocks / r->rows;
+    if (r->cx->settings->sort_ranges > 0)
+        ranges = r->cx->settings->sort_ranges;
+    ranges = ranges > most ? most : ranges;
+    ranges = ranges < 1 ? 1 : ranges;
+    return ceil_div(r->size, radix_range(r->size, ranges));
+}
+
+/* All that was made for a step that is only thought of; `before` it are so many instructions. */
+static double seconds_since(const Radix *r, uint32_t first)
+{
+    const Target *t = r->cx->target;
+    double seconds = 0;
+    for (uint32_t i = first; i < r->comp->instruction_count; i++) {
+        KernelWork w;
+        if (r->comp->instructions[i]->op != OP_FUSION)
+            continue;
+        kernel_work(r->comp->instructions[i], t, r->cx->scratch, &w);
+        seconds += kernel_time(&w, t->device).seconds;
+    }
+    return seconds;
+}
+
+/* Of all steps: each as if it read what the fusion gives. */
+static double steps_seconds(Radix r)
+{
+    uint32_t first = r.comp->instruction_count;
+    if (r.ranges == 0)
+        r.counts = count_digits(&r);
+    double once = seconds_since(&r, first);
+    uint32_t then = r.comp->instruction_count;
+    add_step(&r, r.fusion, 0);
+    double seconds = once + (double)r.steps * seconds_since(&r, then);
+    computation_remove_from(r.comp, first);
+    return seconds;
+}
+
+/* 0: tiles look back. */
+static int64_t choose_ranges(const Radix *r)
+{
+    Radix by_ranges = *r;
+    if (r->cx->settings->sort_ranges == 0)
+        return 0;
+    by_ranges.ranges = ranges_that_fill(r);
+    if (r->cx->settings->sort_ranges > 0)
+        return by_ranges.ranges;
+    return steps_seconds(by_ranges) < steps_seconds(*r) ? by_ranges.ranges : 0;
 }
 
 Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
@@ -382,12 +586,16 @@ Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
                .sort = find_sort(inst_called(fusion, 0))};
     if (!fits(&r))
         return NULL;
-    Instruction *counts = count_digits(&r);
-    if (counts == NULL)
+    Counting trial;
+    begin_counting(&r, inst_called(fusion, 0), &trial);
+    if (trial.key == NULL)
         return NULL;
-    make_first(&r, counts);
+    r.ranges = choose_ranges(&r);
+    if (r.ranges == 0)
+        r.counts = count_digits(&r);
+    make_first(&r);
     Instruction *last = fusion;
     for (int64_t step = 1; step < r.steps; step++)
-        last = add_step(&r, last, counts, step);
+        last = add_step(&r, last, step);
     return last;
 }

@@ -1,7 +1,10 @@
 /* One step of a radix sort: rows are sorted, stable, by a digit of 8 bits of a key. Blocks have tiles of a row; how
  * many elements of each digit stand in the tiles before, they tell each other while they run (Adinets and
  * Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022). A parameter that the sort does
- * not read says how often each digit comes in the row. */
+ * not read says how often each digit comes in the row.
+ *
+ * Or that parameter says how often each digit comes in the ranges that the row is cut into; a block takes a range, tile
+ * by tile, and waits for nobody (Merrill and Grimshaw, "High Performance and Scalable Radix Sorting", 2011). */
 #include "ir/base/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -9,6 +12,7 @@
 #define KEY_ACCESSES 12 /* of one array of words */
 #define ACCESSES 8
 #define MOST_SIZE (INT64_C(1) << 30) /* two bits of a count say what it is of */
+#define RANGE_UNIT 32                /* elements: ranges begin at lines of memory */
 
 static bool is_constant(const Instruction *inst, int64_t *out)
 {
@@ -46,6 +50,35 @@ static const Instruction *unread(const Computation *comp)
     return last;
 }
 
+int64_t radix_range(int64_t size, int64_t ranges)
+{
+    int64_t least = ceil_div(size, ranges);
+    return ceil_div(least, RANGE_UNIT) * RANGE_UNIT;
+}
+
+/* Counts of the row's digits for this step among others. */
+static bool counts_rows(const Shape *counts, int64_t rows, int64_t step)
+{
+    int64_t of_step = rows * RADIX_DIGITS;
+    return counts->rank == 1 && counts->dims[0] % of_step == 0 &&
+           counts->dims[0] / of_step > step;
+}
+
+/* Counts by the rows' dimensions, digit, range. */
+static bool counts_ranges(const Shape *counts, const Shape *s, int64_t along)
+{
+    uint32_t rank = s->rank + 1, next = 0;
+    if (counts->rank != rank || rank < 2 || !shape_is_row_major(counts))
+        return false;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (i != along && counts->dims[next++] != s->dims[i])
+            return false;
+    }
+    int64_t ranges = counts->dims[rank - 1], size = s->dims[along];
+    return counts->dims[rank - 2] == RADIX_DIGITS && ranges > 0 &&
+           (ranges - 1) * radix_range(size, ranges) < size;
+}
+
 const char *illegal_radix_sort(FusionFacts *f, KernelKind kind)
 {
     const Instruction *digit, *other;
@@ -59,14 +92,13 @@ const char *illegal_radix_sort(FusionFacts *f, KernelKind kind)
         is_greater || step_of(digit) < 0)
         return "the comparator does not ask for a digit";
     const Shape *s = sort->operands[0]->shape;
-    int64_t size = s->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
+    int64_t along = inst_ints(sort, ATTR_DIMENSIONS).data[0], size = s->dims[along];
     const Instruction *counts = unread(inst_called(f->fusion, 0));
     if (size == 0 || shape_elements(s) == 0 || size >= MOST_SIZE)
         return "a row is empty or too long";
-    int64_t of_step = shape_elements(s) / size * RADIX_DIGITS;
-    if (counts == NULL || counts->shape->dtype != DT_U32 || counts->shape->rank != 1 ||
-        counts->shape->dims[0] % of_step != 0 ||
-        counts->shape->dims[0] / of_step <= step_of(digit))
+    if (counts == NULL || counts->shape->dtype != DT_U32 ||
+        (!counts_rows(counts->shape, shape_elements(s) / size, step_of(digit)) &&
+         !counts_ranges(counts->shape, s, along)))
         return "the counts of digits are not at hand";
     return sort->operand_count > KERNEL_MOST_VALUES ? "too many arrays are sorted" : NULL;
 }
@@ -102,6 +134,33 @@ bool radix_scalar(const Instruction *fusion, KernelScalar *out)
         if (count_uses(bits) == 1)
             out->constants[out->count++] = bits;
     }
+    return true;
+}
+
+/* What a scalar was spread from. */
+static const Instruction *spread_from(const Instruction *inst)
+{
+    return inst->op == OP_BROADCAST ? inst->operands[0] : inst;
+}
+
+bool radix_count_scalar(const Instruction *fusion, KernelScalar *out)
+{
+    const Instruction *scatter = fusion_hero(fusion, OP_SCATTER);
+    int64_t mask, shift;
+    *out = (KernelScalar){.count = 0};
+    if (scatter == NULL || scatter->operand_count != 3 ||
+        scatter->operands[0]->op != OP_BROADCAST)
+        return false;
+    const Instruction *digit = scatter->operands[1];
+    while (digit->op == OP_RESHAPE || digit->op == OP_PAD || digit->op == OP_CONVERT)
+        digit = digit->operands[0];
+    if (digit->op != OP_AND || digit->operands[0]->op != OP_SHIFT_RIGHT_LOGICAL ||
+        !is_constant(spread_from(digit->operands[1]), &mask) || mask != RADIX_DIGITS - 1)
+        return false;
+    const Instruction *by = digit->operands[0]->operands[1], *bits = spread_from(by);
+    if (!is_constant(bits, &shift) || shift < 0 || bits == by || count_uses(bits) != 1)
+        return false;
+    *out = (KernelScalar){.constants = {bits}, .count = 1, .value = (uint64_t)shift};
     return true;
 }
 
@@ -153,7 +212,12 @@ void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
     p->key = digit->operands[0]->operands[0];
     p->size = p->shape->dims[p->along];
     p->rows = shape_elements(p->shape) / p->size;
-    p->steps = comp->parameters[p->histogram]->shape->dims[0] / (p->rows * RADIX_DIGITS);
+    const Shape *counts = comp->parameters[p->histogram]->shape;
+    if (counts->rank == 1)
+        p->steps = counts->dims[0] / (p->rows * RADIX_DIGITS);
+    else
+        p->ranges = counts->dims[counts->rank - 1];
+    p->range = p->ranges != 0 ? radix_range(p->size, p->ranges) : 0;
     p->keys = find_keys(p, d->arena);
     measure_arrays(p);
     d->plan.radix = p;
@@ -164,7 +228,7 @@ void radix_tiles(const KernelDesign *d, RadixTiles *out)
     const RadixPlan *p = d->plan.radix;
     KernelGeometry shared = {0};
     out->elements = d->config.block * d->config.accesses;
-    out->tiles = ceil_div(p->size, out->elements);
+    out->tiles = ceil_div(p->ranges != 0 ? p->range : p->size, out->elements);
     geometry_shared(&shared, (uint64_t)out->elements * p->widest, p->widest);
     geometry_shared(&shared, (uint64_t)out->elements, 1); /* digits */
     out->shared_bytes = shared.shared_bytes;
@@ -190,6 +254,10 @@ void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
                                p->live_words * c->accesses > RADIX_LIVE_WORDS ||
                                (int64_t)p->count * c->accesses > KERNEL_MOST_VALUES))
         c->accesses /= 2;
+    if (p->ranges != 0) { /* tiles of equal sizes */
+        int64_t tiles = ceil_div(p->range, c->block * c->accesses);
+        c->accesses = ceil_div(p->range, tiles * c->block);
+    }
 }
 
 const char *refuse_radix_sort(const KernelDesign *d)
@@ -214,7 +282,8 @@ void geometry_radix_sort(KernelDesign *d)
     KernelGeometry *g = &d->geometry;
     RadixTiles t;
     radix_tiles(d, &t);
-    geometry_blocks(d, p->rows * t.tiles, d->config.block, 1);
+    geometry_blocks(d, p->rows * (p->ranges != 0 ? p->ranges : t.tiles), d->config.block,
+                    1);
     geometry_shared(g, (uint64_t)t.elements * p->widest, p->widest);
     geometry_shared(g, (uint64_t)t.elements, 1);
     uint64_t warps = (uint64_t)d->config.block / TARGET_WARP;
@@ -222,7 +291,9 @@ void geometry_radix_sort(KernelDesign *d)
     geometry_shared(g, 4 * RADIX_DIGITS,
                     4); /* how much further on digits begin in the row */
     geometry_shared(g, 2 * 4 * warps, 4);
-    geometry_shared(g, 4, 4); /* the ticket */
     g->has_barriers = true;
+    if (p->ranges != 0)
+        return;
+    geometry_shared(g, 4, 4); /* the ticket */
     g->scratch_bytes = 128 + 4 * RADIX_DIGITS * (uint64_t)(p->rows * t.tiles);
 }

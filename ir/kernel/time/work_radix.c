@@ -1,95 +1,177 @@
-/* A step of a radix sort. */
+/* A step of a radix sort. Instructions as in the SASS of its kernels (nvdisasm, sm_90a, sm_100a). */
+#include <math.h>
+
 #include "ir/kernel/time/work_kinds.h"
 
+/* Where elements of a tile lie: of its warps as they are loaded; of its threads as they are stored. */
+typedef struct RadixWork {
+    WorkBuilder *b;
+    const RadixPlan *p;
+    const IndexExpr *row, *tile, *of_warp, *of_thread;
+    int64_t accesses;
+} RadixWork;
+
 /* Elements of the tile: loaded, ranked among equal digits of the warp by votes. */
-static void load_tile(WorkBuilder *b, const RadixPlan *p, const IndexExpr *row,
-                      const IndexExpr *first, int64_t accesses)
+static void load_tile(const RadixWork *w)
 {
+    WorkBuilder *b = w->b;
+    const RadixPlan *p = w->p;
+    double n = (double)w->accesses;
     const IndexExpr *index[KERNEL_MOST_RANK];
-    const IndexExpr *step =
-        work_loop_begin(b, (double)accesses, accesses, (double)accesses);
-    const IndexExpr *at = ix_add(b->ix, first, ix_mul(b->ix, step, TARGET_WARP));
-    work_place(b, p->shape, p->along, row, at, index);
+    work_shared(b, RADIX_DIGITS / TARGET_WARP, 4, 1); /* counts are cleared */
+    const IndexExpr *step = work_loop_begin(b, n, w->accesses, n);
+    const IndexExpr *at = ix_add(b->ix, ix_add(b->ix, w->tile, w->of_warp),
+                                 ix_mul(b->ix, step, TARGET_WARP));
+    work_place(b, p->shape, p->along, w->row, at, index);
     for (uint32_t i = 0; i < p->count; i++)
         work_element(b, p->inst->operands[i], index);
     work_loop_end(b, 0);
     work_wait(b, 0);
-    work_loop_begin(b, (double)accesses, accesses, 1);
+    work_loop_begin(b, n, w->accesses, 1);
     /* both elements of the comparator: one of them */
     double key = work_computation(b, inst_called(p->inst, 0), 0.5);
     OpCost bit = {.alu = 4, .cycles = 3 * costs.alu_cycles};
+    OpCost rank = {.alu = 3, .add = 2, .mufu = 1, .cycles = costs.alu_cycles};
     work_instructions(b, bit, RADIX_BITS);
-    work_instructions(b, (OpCost){.alu = 10, .cycles = costs.alu_cycles}, 1);
-    work_shared(b, 2, 4, 1); /* an atomic */
-    work_shuffles(b, 1, 4);
-    work_wait(b, key / 4 + costs.shared_cycles + costs.shuffle_cycles);
+    work_instructions(b, rank, 1);
+    work_shared(b, 2, 4, costs.random_banks); /* of a warp's counts: read, written */
+    work_wait(b, key / 4 + costs.shared_cycles + costs.mufu_cycles);
     work_loop_end(b, 0);
     work_barrier(b);
 }
 
-/* A thread for each digit. */
-static void find_starts(WorkBuilder *b)
+/* A thread for each digit: where its elements of each warp begin in the tile. */
+static void find_starts(const RadixWork *w)
 {
-    enum { ASKED = 4 }; /* tiles, until one knows of all before */
-    work_shared(b, 3.0 * b->warps, 4, 1);
-    work_instructions(b, (OpCost){.alu = 4, .cycles = costs.alu_cycles}, b->warps);
-    work_shuffles(b, 10, 4);
-    work_instructions(b, (OpCost){.alu = 2, .cycles = costs.alu_cycles}, 20);
+    WorkBuilder *b = w->b;
+    WorkPart before = work_part_begin(b, (double)RADIX_DIGITS / b->threads);
+    work_shared(b, 3.0 * b->warps + 1, 4, 1);
+    work_instructions(b, (OpCost){.add = 2, .cycles = costs.alu_cycles}, b->warps);
+    work_shuffles(b, 5, 4);
+    work_instructions(b, (OpCost){.alu = 1, .add = 1, .cycles = 2 * costs.alu_cycles}, 5);
+    work_part_end(b, before);
     work_barrier(b);
-    work_instructions(b, (OpCost){.alu = 12, .cycles = costs.alu_cycles}, ASKED);
-    work_wait(b, 2 * costs.atomic_cycles);
+    work_shared(b, RADIX_DIGITS / TARGET_WARP / 4.0, 16, 1);
+    work_instructions(b, (OpCost){.alu = 1, .add = 1, .cycles = costs.alu_cycles},
+                      RADIX_DIGITS / TARGET_WARP);
     work_barrier(b);
 }
 
 /* Elements through shared memory, and to where their digits begin. */
-static void store_tile(WorkBuilder *b, const RadixPlan *p, const IndexExpr *row,
-                       const IndexExpr *sorted, int64_t accesses)
+static void store_tile(const RadixWork *w)
 {
+    WorkBuilder *b = w->b;
+    const RadixPlan *p = w->p;
     const IndexExpr *index[KERNEL_MOST_RANK];
-    double words = 0;
+    double words = 0, n = (double)w->accesses;
     for (uint32_t i = 0; i < p->count; i++)
         words += (shared_bytes(p->inst->operands[i]->shape->dtype) + 3) / 4;
-    double n = (double)accesses;
-    work_shared(b, n * 3, 4, 1);
-    work_shared(b, n * words, 4, 2); /* slots of a warp's lanes lie anywhere */
-    work_instructions(b, (OpCost){.alu = 6, .cycles = costs.alu_cycles}, n);
+    /* slots of a warp's lanes lie anywhere: of its counts, of digits, of elements */
+    work_shared(b, n * 2, 4, costs.random_banks);
+    work_shared(b, n * words, 4, costs.random_banks);
+    work_instructions(b, (OpCost){.alu = 2, .add = 1, .cycles = costs.alu_cycles}, n);
     work_barrier(b);
-    const IndexExpr *step = work_loop_begin(b, n, accesses, n);
-    work_shared(b, 2 + words, 4, 1);
-    work_instructions(b, (OpCost){.alu = 8, .cycles = costs.alu_cycles}, 1);
-    const IndexExpr *at = ix_add(b->ix, sorted, ix_mul(b->ix, step, b->threads));
-    work_place(b, p->shape, p->along, row, at, index);
-    for (uint32_t i = 0; i < p->count; i++)
+    const IndexExpr *step = work_loop_begin(b, n, w->accesses, n);
+    work_shared(b, p->count * 2 + words, 4, 1);
+    work_instructions(b, (OpCost){.alu = 1, .add = 1, .cycles = costs.alu_cycles},
+                      p->count);
+    const IndexExpr *at = ix_add(b->ix, ix_add(b->ix, w->tile, w->of_thread),
+                                 ix_mul(b->ix, step, b->threads));
+    work_place(b, p->shape, p->along, w->row, at, index);
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (i != 0)
+            work_barrier(b);
         work_store(b, b->comp->parameter_count + i, shape_leaf(p->inst->shape, i), index);
+    }
+    work_loop_end(b, 0);
+}
+
+/* Tiles that a block asks, one after the other, until one knows of all before. Let all that are at work tell what they
+ * have at one time, and f(i) be how many hops tile i needs. It meets what tile i - f(i) found out, which knows it
+ * after as many hops: f(i) = f(i - f(i)) + 1, so f(i) is about the square root of 2 i. Measured: docs/measured.md,
+ * "Radix sorts". */
+static double lookback_hops(const RadixWork *w, int64_t tiles)
+{
+    double resident = (double)(RADIX_THREADS / w->b->threads);
+    double at_work = resident * w->b->device->multiprocessors;
+    at_work = at_work < (double)tiles ? at_work : (double)tiles;
+    return sqrt(2 * at_work);
+}
+
+/* A block takes a tile, and asks those before it where its digits go. */
+static void work_tiles(RadixWork *w, const RadixTiles *t)
+{
+    WorkBuilder *b = w->b;
+    WorkCoordinate of_row = {.block_div = t->tiles, .block_mul = 1};
+    WorkCoordinate of_tile = {
+        .block_div = 1, .block_mod = t->tiles, .block_mul = t->elements};
+    w->row = work_coordinate(b, of_row, w->p->rows);
+    w->tile = work_coordinate(b, of_tile, w->p->size);
+    work_atomics(b, 1); /* the ticket */
+    work_wait(b, costs.atomic_cycles);
+    work_shared(b, 1, 4, 1);
+    work_barrier(b);
+    load_tile(w);
+    find_starts(w);
+    double hops = lookback_hops(w, t->tiles);
+    OpCost hop = {.alu = 8, .add = 4, .cycles = 12 * costs.alu_cycles};
+    WorkPart before = work_part_begin(b, (double)RADIX_DIGITS / b->threads);
+    work_instructions(b, hop, hops);
+    work_part_end(b, before);
+    work_wait(b, hops * (b->rates->l2_cycles + hop.cycles));
+    store_tile(w);
+}
+
+/* A block takes a range, tile by tile; counts say where its digits begin. */
+static void work_ranges(RadixWork *w, const RadixTiles *t)
+{
+    WorkBuilder *b = w->b;
+    const RadixPlan *p = w->p;
+    const Instruction *counts = b->comp->parameters[p->histogram];
+    WorkCoordinate of_row = {.block_div = p->ranges, .block_mul = 1};
+    WorkCoordinate of_range = {
+        .block_div = 1, .block_mod = p->ranges, .block_mul = p->range};
+    WorkCoordinate number = {.block_div = 1, .block_mod = p->ranges, .block_mul = 1};
+    w->row = work_coordinate(b, of_row, p->rows);
+    const IndexExpr *digit = work_coordinate(b, (WorkCoordinate){.thread_div = 1},
+                                             RADIX_DIGITS),
+                    *range = work_coordinate(b, number, p->ranges),
+                    *index[KERNEL_MOST_RANK];
+    for (uint32_t i = 0; i < 2; i++) {
+        const IndexExpr *up_to = i == 0 ? ix_const(b->ix, p->ranges - 1) : range;
+        const IndexExpr *at = ix_add(b->ix, ix_mul(b->ix, digit, p->ranges), up_to);
+        at = ix_add(b->ix, at, ix_mul(b->ix, w->row, RADIX_DIGITS * p->ranges));
+        index_delinear(b->ix, counts->shape, at, index);
+        work_element(b, counts, index);
+    }
+    work_wait(b, 0);
+    find_starts(w);
+    const IndexExpr *step = work_loop_begin(b, (double)t->tiles, t->tiles, 1);
+    w->tile = ix_add(b->ix, work_coordinate(b, of_range, p->size),
+                     ix_mul(b->ix, step, t->elements));
+    load_tile(w);
+    find_starts(w);
+    store_tile(w);
     work_loop_end(b, 0);
 }
 
 void work_radix_sort(const KernelDesign *d, KernelWork *out)
 {
-    const RadixPlan *p = d->plan.radix;
-    WorkBuilder *b = work_begin(d);
-    int64_t accesses = d->config.accesses;
+    RadixWork w = {.b = work_begin(d), .p = d->plan.radix};
+    WorkBuilder *b = w.b;
     RadixTiles t;
     radix_tiles(d, &t);
-    work_registers(b, (double)(p->live_words * accesses));
-    WorkCoordinate of_row = {.block_div = t.tiles, .block_mul = 1};
-    WorkCoordinate of_tile = {
-        .block_div = 1, .block_mod = t.tiles, .block_mul = t.elements};
+    w.accesses = d->config.accesses;
+    work_registers(b, (double)(w.p->live_words * w.accesses));
     WorkCoordinate of_warp = {.thread_div = TARGET_WARP};
     WorkCoordinate of_lane = {.thread_div = 1, .thread_mod = TARGET_WARP};
-    WorkCoordinate of_thread = {.thread_div = 1};
-    const IndexExpr *row = work_coordinate(b, of_row, p->rows);
-    const IndexExpr *tile = work_coordinate(b, of_tile, p->size);
-    const IndexExpr *warp =
-        ix_mul(b->ix, work_coordinate(b, of_warp, b->warps), TARGET_WARP * accesses);
-    const IndexExpr *lane = work_coordinate(b, of_lane, TARGET_WARP);
-    work_atomics(b, 1);
-    work_wait(b, costs.atomic_cycles);
-    work_shared(b, b->warps, 4, 1);
-    work_barrier(b);
-    load_tile(b, p, row, ix_add(b->ix, tile, ix_add(b->ix, warp, lane)), accesses);
-    find_starts(b);
-    store_tile(b, p, row, ix_add(b->ix, tile, work_coordinate(b, of_thread, b->threads)),
-               accesses);
+    const IndexExpr *warp = work_coordinate(b, of_warp, b->warps);
+    w.of_warp = ix_add(b->ix, ix_mul(b->ix, warp, TARGET_WARP * w.accesses),
+                       work_coordinate(b, of_lane, TARGET_WARP));
+    w.of_thread = work_coordinate(b, (WorkCoordinate){.thread_div = 1}, b->threads);
+    if (w.p->ranges != 0)
+        work_ranges(&w, &t);
+    else
+        work_tiles(&w, &t);
     work_end(b, out);
 }
