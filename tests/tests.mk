@@ -37,6 +37,8 @@ $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/obj/libunit.a $(ARCHIVES) $(B)/l
 	$(TEST_LINK) -lcmocka $(LIBS)
 $(B)/tests/random: $(call obj,$(wildcard tests/random/*.c)) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)
+# Lets allocations of the runtime fail.
+$(B)/tests/unit/no_memory $(B)/mutants/unit/no_memory: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 # Parts of gxrun, which is in no archive.
 $(B)/tests/unit/array_file: $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
 # Random modules, checked in every way that must agree: make check-random ARGS="-t SECONDS -s SEED".

@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "ir/base/clock.h"
+
 /* --- errors and waiting --------------------------------------------------------------------- */
 
 gxrt_status collective_error(Device *d, const char *call, TransportResult r,
@@ -80,12 +82,7 @@ static gxrt_status rendezvous(Device *d, uint32_t clique, const PlanCommand *c)
         pthread_cond_broadcast(&s->round_over);
     }
     while (m->rounds == round && !s->failed) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        t.tv_nsec += 50000000;
-        t.tv_sec += t.tv_nsec / 1000000000;
-        t.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&s->round_over, &s->mutex, &t);
+        condition_wait(&s->round_over, &s->mutex, 0.05);
     }
     bool together = m->rounds != round;
     pthread_mutex_unlock(&s->mutex);

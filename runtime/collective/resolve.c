@@ -113,13 +113,14 @@ static bool add_all_to_all(Collectives *all, const Buffer *b)
     uint32_t first = is_tuple ? b->index : 0;
     uint32_t end = is_tuple ? b->index + 1 : b->group->size;
     uint64_t bytes = b->sent / (is_tuple ? 1 : b->group->size);
-    bool ok = true;
-    for (uint32_t k = first; k < end && ok; k++) {
+    for (uint32_t k = first; k < end; k++) {
         uint64_t offset = is_tuple ? 0 : k * bytes;
-        ok = add_part(all, b, TRANSPORT_SEND, bytes, offset, (int)k) &&
-             add_part(all, b, TRANSPORT_RECEIVE, bytes, offset, (int)k);
+        if (!add_part(all, b, TRANSPORT_SEND, bytes, offset, (int)k) ||
+            !add_part(all, b, TRANSPORT_RECEIVE, bytes, offset, (int)k)) {
+            return false;
+        }
     }
-    return ok;
+    return true;
 }
 
 static int rank_in(const Group *g, int64_t device)
@@ -135,19 +136,19 @@ static int rank_in(const Group *g, int64_t device)
 static bool add_permute(Collectives *all, const Buffer *b)
 {
     const int64_t *pairs = b->plan->numbers + b->op->pairs;
-    bool ok = true;
-    for (uint32_t i = 0; i < b->op->pair_count && ok; i++) {
+    for (uint32_t i = 0; i < b->op->pair_count; i++) {
         int64_t from = pairs[2 * i];
         int64_t to = pairs[2 * i + 1];
-        if (from == (int64_t)b->device) {
-            ok = add_part(all, b, TRANSPORT_SEND, b->sent, 0, rank_in(b->group, to));
+        if (from == (int64_t)b->device &&
+            !add_part(all, b, TRANSPORT_SEND, b->sent, 0, rank_in(b->group, to))) {
+            return false;
         }
-        if (ok && to == (int64_t)b->device) {
-            ok = add_part(all, b, TRANSPORT_RECEIVE, b->received, 0,
-                          rank_in(b->group, from));
+        if (to == (int64_t)b->device && !add_part(all, b, TRANSPORT_RECEIVE, b->received,
+                                                  0, rank_in(b->group, from))) {
+            return false;
         }
     }
-    return ok;
+    return true;
 }
 
 static bool add_transfers(Collectives *all, const Buffer *b)

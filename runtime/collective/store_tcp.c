@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -99,7 +100,7 @@ static bool wait_ready(int socket, short events, double end)
 /* The last call found nothing to do after all: poll() may say so. */
 static bool may_retry(void)
 {
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    return errno == EAGAIN || errno == EINTR;
 }
 
 /* A peer that takes only a part must not keep us beyond `end`: no call blocks. */
@@ -182,12 +183,7 @@ static const Entry *await(TcpStore *s, const char *key, double end, int guest)
     pthread_mutex_lock(&s->mutex);
     const Entry *e = find(s, key);
     while (!e && !s->stop && seconds_now() < end && !has_left(guest)) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        t.tv_nsec += 20000000;
-        t.tv_sec += t.tv_nsec / 1000000000;
-        t.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&s->changed, &s->mutex, &t);
+        condition_wait(&s->changed, &s->mutex, 0.02);
         e = find(s, key);
     }
     pthread_mutex_unlock(&s->mutex);
@@ -295,7 +291,7 @@ static void welcome(TcpStore *s, int socket)
         return;
     }
     *g = (Guest){s, socket};
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){true}, sizeof(int));
     fcntl(socket, F_SETFD, FD_CLOEXEC);
     pthread_mutex_lock(&s->mutex);
     s->connections++;
@@ -358,6 +354,29 @@ static gxrt_status resolve(const TcpStore *s, struct addrinfo **out)
                             s->name, gai_strerror(error));
 }
 
+/* -1: none of the addresses can be had; why, is in errno. */
+static int open_listener(const struct addrinfo *list)
+{
+    int error = 0;
+    /* on another address of the host another run's ranks would come to us, and ours to it */
+    for (const struct addrinfo *a = list; a && error != EADDRINUSE; a = a->ai_next) {
+        int made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+        if (made >= 0) {
+            setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &(int){true}, sizeof(int));
+        }
+        if (made >= 0 && bind(made, a->ai_addr, a->ai_addrlen) == 0 &&
+            listen(made, 1024) == 0) {
+            return made;
+        }
+        error = errno;
+        if (made >= 0) {
+            close(made);
+        }
+    }
+    errno = error;
+    return -1;
+}
+
 static gxrt_status start_server(TcpStore *s)
 {
     struct addrinfo *list;
@@ -365,24 +384,8 @@ static gxrt_status start_server(TcpStore *s)
     if (st != GXRT_OK) {
         return st;
     }
-    int error = 0;
-    /* on another address of the host another run's ranks would come to us, and ours to it */
-    for (struct addrinfo *a = list; a && s->socket < 0 && error != EADDRINUSE;
-         a = a->ai_next) {
-        int made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (made >= 0) {
-            setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-        }
-        if (made >= 0 && bind(made, a->ai_addr, a->ai_addrlen) == 0 &&
-            listen(made, 1024) == 0) {
-            s->socket = made;
-        } else {
-            error = errno;
-            if (made >= 0) {
-                close(made);
-            }
-        }
-    }
+    s->socket = open_listener(list);
+    int error = errno;
     freeaddrinfo(list);
     if (s->socket < 0) {
         return status_set(
@@ -474,7 +477,7 @@ static gxrt_status introduce(TcpStore *s, double end)
     Reply r;
     memcpy(h.magic, magic, sizeof magic);
     memcpy(h.secret, s->secret, sizeof h.secret);
-    setsockopt(s->socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    setsockopt(s->socket, IPPROTO_TCP, TCP_NODELAY, &(int){true}, sizeof(int));
     if (!send_all(s->socket, &h, sizeof h, end) ||
         !receive_all(s->socket, &r, sizeof r, end) ||
         memcmp(r.magic, magic, sizeof magic) != 0 ||
@@ -569,7 +572,7 @@ static gxrt_status tcp_put(Store *store, const char *key, const void *bytes, siz
                            double seconds)
 {
     TcpStore *s = (TcpStore *)store;
-    Request r = {.is_put = 1, .size = htonl((uint32_t)size)};
+    Request r = {.is_put = true, .size = htonl((uint32_t)size)};
     if (store->rank == 0) {
         return keep(s, key, bytes, size)
                    ? GXRT_OK
@@ -603,26 +606,26 @@ static gxrt_status tcp_get(Store *store, const char *key, void *bytes, size_t si
     return st;
 }
 
+/* Until all connections have ended. */
+static void await_leaving(TcpStore *s, double end)
+{
+    pthread_mutex_lock(&s->mutex);
+    while (s->connections > 0 && seconds_now() < end) {
+        condition_wait(&s->changed, &s->mutex, 1);
+    }
+    pthread_mutex_unlock(&s->mutex);
+}
+
 /* The others may still read what they were told: they have left when their connections end. */
 static void stop_server(TcpStore *s)
 {
-    double end = seconds_now() + CLOSE_SECONDS;
+    await_leaving(s, seconds_now() + CLOSE_SECONDS);
     pthread_mutex_lock(&s->mutex);
-    while (s->connections > 0 && seconds_now() < end) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        t.tv_sec += 1;
-        pthread_cond_timedwait(&s->changed, &s->mutex, &t);
-    }
     s->stop = true;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
     pthread_join(s->thread, NULL); /* from here on nobody comes */
-    pthread_mutex_lock(&s->mutex);
-    while (s->connections > 0) { /* each looks at `stop` ten times a second */
-        pthread_cond_wait(&s->changed, &s->mutex);
-    }
-    pthread_mutex_unlock(&s->mutex);
+    await_leaving(s, INFINITY);    /* each looks at `stop` ten times a second */
 }
 
 static void tcp_close(Store *store)

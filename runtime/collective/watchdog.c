@@ -447,12 +447,7 @@ static void *watch(void *argument)
     s->cuda->capture_mode(&mode);
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
-        struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
-        t.tv_nsec += 50000000;
-        t.tv_sec += t.tv_nsec / 1000000000;
-        t.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&w->wake, &w->mutex, &t);
+        condition_wait(&w->wake, &w->mutex, 0.05);
         pthread_mutex_unlock(&w->mutex);
         double step = seconds_now() - before;
         before += step;

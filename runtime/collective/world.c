@@ -114,6 +114,10 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
                 launchers[i].local, local_text, launchers[i].launcher);
         }
         char *store = store_text();
+        if (!store && getenv("GXRT_STORE")) {
+            return status_set(GXRT_OUT_OF_MEMORY,
+                              "gxrt_world_from_environment: no memory");
+        }
         gxrt_status st = gxrt_world_create(rank, size, store, out);
         free(store);
         if (st == GXRT_OK) {

@@ -152,6 +152,8 @@ static CUresult fake_object(void **out)
     if (fails())
         return CUDA_ERROR_UNKNOWN;
     int *object = malloc(sizeof *object);
+    if (!object)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *object = fake_current;
     *out = object;
     count_live(1);
@@ -258,6 +260,8 @@ static CUresult fake_host_alloc(void **out, size_t bytes, unsigned flags)
     if (fails())
         return CUDA_ERROR_OUT_OF_MEMORY;
     *out = malloc(bytes);
+    if (!*out)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     count_live(1);
     return CUDA_SUCCESS;
 }
