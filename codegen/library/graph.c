@@ -11,6 +11,7 @@
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/norm.h"
+#include "ir/kernel/norm_gradient.h"
 
 enum { ALIGNMENT = 16 }; /* that libgxrt asks of the caller's buffers */
 
@@ -346,6 +347,33 @@ static void describe_norm(Builder *b, const Instruction *inst, const NormCall *c
     add_operation(b, op);
 }
 
+static void describe_norm_gradient(Builder *b, const Instruction *inst,
+                                   const NormGradientCall *call)
+{
+    const NormGradient *g = &call->gradient;
+    const PlanGraphTensor x = norm_tensor(g->shape->dtype, g->rows, g->columns),
+                          row = norm_tensor(DT_F32, g->rows, 1),
+                          column = norm_tensor(DT_F32, 1, g->columns);
+    PlanGraphOperation op =
+        operation(PLAN_GRAPH_NORM_GRADIENT,
+                  g->mean != NULL ? CUDNN_LAYER_NORM : CUDNN_RMS_NORM, CUDNN_DATA_FLOAT);
+    op.tensors[GRAPH_SLOT(NORM_GRADIENT, X)] = add_stored(b, x, g->x, PLAN_READ);
+    op.tensors[GRAPH_SLOT(NORM_GRADIENT, SCALE)] = add_vector(b, g->scale, g->columns);
+    op.tensors[GRAPH_SLOT(NORM_GRADIENT, DY)] = add_stored(b, x, g->dy, PLAN_READ);
+    op.tensors[GRAPH_SLOT(NORM_GRADIENT, INVERSE_DEVIATION)] =
+        add_stored(b, row, g->inverse, PLAN_READ);
+    if (g->mean != NULL)
+        op.tensors[GRAPH_SLOT(NORM_GRADIENT, MEAN)] =
+            add_stored(b, row, g->mean, PLAN_READ);
+    op.tensors[GRAPH_SLOT(NORM_GRADIENT, DX)] = add_leaf(b, x, inst, 0, PLAN_WRITE);
+    op.tensors[GRAPH_SLOT(NORM_GRADIENT, DSCALE)] =
+        add_leaf(b, column, inst, 1, PLAN_WRITE);
+    if (call->has_bias)
+        op.tensors[GRAPH_SLOT(NORM_GRADIENT, DBIAS)] =
+            add_leaf(b, column, inst, 2, PLAN_WRITE);
+    add_operation(b, op);
+}
+
 /* -- block-scaled products ------------------------------------------------------------------------ */
 
 /* [batch, rows, columns] where `m` is row-major, or its matrices transposed. */
@@ -423,6 +451,7 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
 {
     ConvolutionCall call;
     NormCall norm;
+    NormGradientCall norm_gradient;
     Attention attention;
     AttentionGradientCall gradient;
     out->count = 0;
@@ -442,6 +471,8 @@ bool graph_describe(PlanBuilder *b, const Instruction *inst, uint32_t flags,
         describe_block_scaled(&builder, inst);
     else if (norm_call_of(inst, &norm))
         describe_norm(&builder, inst, &norm);
+    else if (norm_gradient_call_of(inst, &norm_gradient))
+        describe_norm_gradient(&builder, inst, &norm_gradient);
     else if (attention_call_of(inst, &attention))
         describe_attention(&builder, &attention);
     else if (attention_gradient_call_of(inst, &gradient))

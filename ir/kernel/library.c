@@ -6,12 +6,14 @@
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/matmul.h"
 #include "ir/kernel/norm.h"
+#include "ir/kernel/norm_gradient.h"
 #include "ir/kernel/solver.h"
 
 bool library_is_graph(const Instruction *inst)
 {
     return convolution_is_library(inst) || attention_is_library(inst) ||
-           norm_is_library(inst) || block_scaled_is_graph(inst);
+           norm_is_library(inst) || norm_gradient_is_library(inst) ||
+           block_scaled_is_graph(inst);
 }
 
 bool library_makes(const Instruction *inst)

@@ -7,6 +7,7 @@
 #include "ir/analysis/collective.h"
 #include "ir/attribute/config.h"
 #include "ir/kernel/attention/attention.h"
+#include "ir/kernel/norm_steps.h"
 
 enum { MOST_FACTORS = 4 };
 
@@ -19,30 +20,22 @@ typedef struct Factors {
     const Instruction *divisor; /* NULL: none */
 } Factors;
 
-/* The norm that is being matched. */
-typedef struct Match {
-    const Shape *shape; /* of x and y */
-    uint32_t row_rank;  /* dimensions of rows: those before the normalised ones */
-    Norm norm;
-} Match;
-
 /* -- steps ---------------------------------------------------------------------------------------- */
 
-static bool is_plain(const Instruction *inst)
+bool norm_is_plain(const Instruction *inst)
 {
     return shape_is_array(inst->shape) && !shape_is_dynamic(inst->shape) &&
            shape_is_row_major(inst->shape);
 }
 
-/* Past reshapes, which keep the order of elements. */
-static const Instruction *strip(const Instruction *inst)
+const Instruction *norm_strip(const Instruction *inst)
 {
     for (;;) {
         bool keeps_order =
             inst->op == OP_RESHAPE || inst->op == OP_BITCAST ||
             (inst->op == OP_BROADCAST && ints_ascend(inst_ints(inst, ATTR_DIMENSIONS)) &&
              shape_elements(inst->shape) == shape_elements(inst->operands[0]->shape));
-        if (!keeps_order || !is_plain(inst) || !is_plain(inst->operands[0]) ||
+        if (!keeps_order || !norm_is_plain(inst) || !norm_is_plain(inst->operands[0]) ||
             inst->shape->dtype != inst->operands[0]->shape->dtype)
             return inst;
         inst = inst->operands[0];
@@ -54,8 +47,7 @@ static bool is_float_array(const Instruction *inst)
     return shape_is_array(inst->shape) && dtype_is_float(inst->shape->dtype);
 }
 
-/* Past a conversion of less to f32. */
-static const Instruction *before_widening(const Instruction *inst)
+const Instruction *norm_before_widening(const Instruction *inst)
 {
     bool widens =
         inst->op == OP_CONVERT && is_float_array(inst) &&
@@ -64,11 +56,11 @@ static const Instruction *before_widening(const Instruction *inst)
     return widens ? inst->operands[0] : inst;
 }
 
-/* A broadcast along dimensions from `first` up to `end` only; NULL: it is none. */
-static const Instruction *repeated(const Match *m, const Instruction *inst,
-                                   uint32_t first, uint32_t end)
+const Instruction *norm_repeated(const NormMatch *m, const Instruction *inst,
+                                 uint32_t first, uint32_t end)
 {
-    if (inst->op != OP_BROADCAST || !is_plain(inst) || !is_plain(inst->operands[0]) ||
+    if (inst->op != OP_BROADCAST || !norm_is_plain(inst) ||
+        !norm_is_plain(inst->operands[0]) ||
         !ints_ascend(inst_ints(inst, ATTR_DIMENSIONS)) ||
         !shape_same_dims(inst->shape, m->shape))
         return NULL;
@@ -81,30 +73,30 @@ static const Instruction *repeated(const Match *m, const Instruction *inst,
     }
     for (uint32_t d = first; d < end; d++)
         count *= m->shape->dims[d];
-    return shape_elements(inst->operands[0]->shape) == count ? strip(inst->operands[0])
-                                                             : NULL;
+    return shape_elements(inst->operands[0]->shape) == count
+               ? norm_strip(inst->operands[0])
+               : NULL;
 }
 
-static const Instruction *row_value(const Match *m, const Instruction *inst)
+static const Instruction *row_value(const NormMatch *m, const Instruction *inst)
 {
-    return repeated(m, inst, 0, m->row_rank);
+    return norm_repeated(m, inst, 0, m->row_rank);
 }
 
-/* The vector itself, in the type that it has in memory. */
-static const Instruction *column_value(const Match *m, const Instruction *inst)
+const Instruction *norm_column_value(const NormMatch *m, const Instruction *inst)
 {
-    const Instruction *v = repeated(m, inst, m->row_rank, m->shape->rank);
-    return v != NULL ? strip(before_widening(v)) : NULL;
+    const Instruction *v = norm_repeated(m, inst, m->row_rank, m->shape->rank);
+    return v != NULL ? norm_strip(norm_before_widening(v)) : NULL;
 }
 
 /* -- statistics ----------------------------------------------------------------------------------- */
 
-/* What a sum over the last dimensions adds up; says which those are. NULL: it is none. */
-static const Instruction *summed(Match *m, const Instruction *inst)
+const Instruction *norm_summed(NormMatch *m, const Instruction *inst)
 {
     if (inst->op != OP_REDUCE || inst->operand_count != 2 ||
         collective_reduction(inst_called(inst, 0)) != OP_ADD ||
-        !inst_is_constant_scalar(inst->operands[1], 0) || !is_plain(inst->operands[0]) ||
+        !inst_is_constant_scalar(inst->operands[1], 0) ||
+        !norm_is_plain(inst->operands[0]) ||
         !shape_same_dims(inst->operands[0]->shape, m->shape))
         return NULL;
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
@@ -119,7 +111,7 @@ static const Instruction *summed(Match *m, const Instruction *inst)
     return inst->operands[0];
 }
 
-static int64_t column_count(const Match *m)
+int64_t norm_columns(const NormMatch *m)
 {
     int64_t n = 1;
     for (uint32_t d = m->row_rank; d < m->shape->rank; d++)
@@ -128,38 +120,38 @@ static int64_t column_count(const Match *m)
 }
 
 /* What the mean of each row is taken of; NULL: it is no mean. */
-static const Instruction *averaged(Match *m, const Instruction *inst)
+static const Instruction *averaged(NormMatch *m, const Instruction *inst)
 {
     uint32_t operand;
     double factor;
     if (!attention_scaling(inst, &operand, &factor))
         return NULL;
-    const Instruction *of = summed(m, strip(inst->operands[operand]));
-    return of != NULL && fabs(factor * (double)column_count(m) - 1) < 1e-5 ? of : NULL;
+    const Instruction *of = norm_summed(m, norm_strip(inst->operands[operand]));
+    return of != NULL && fabs(factor * (double)norm_columns(m) - 1) < 1e-5 ? of : NULL;
 }
 
 /* x - its mean, or x itself (mean is NULL). False: another one's. */
-static bool match_centred(Match *m, const Instruction *inst, const Instruction **x,
+static bool match_centred(NormMatch *m, const Instruction *inst, const Instruction **x,
                           const Instruction **mean)
 {
-    *x = before_widening(inst);
+    *x = norm_before_widening(inst);
     *mean = NULL;
     if (inst->op != OP_SUBTRACT)
         return true;
     const Instruction *broadcast = inst->operands[1];
     if (broadcast->op != OP_BROADCAST)
         return true;
-    const Instruction *value = strip(broadcast->operands[0]);
+    const Instruction *value = norm_strip(broadcast->operands[0]);
     const Instruction *of = averaged(m, value);
     if (of == NULL || row_value(m, broadcast) != value)
         return true; /* another difference */
-    *x = before_widening(inst->operands[0]);
+    *x = norm_before_widening(inst->operands[0]);
     *mean = value;
-    return before_widening(of) == *x;
+    return norm_before_widening(of) == *x;
 }
 
 /* The mean of what is squared: of x, or of x - mean. */
-static bool match_mean_of_squares(Match *m, const Instruction *inst)
+static bool match_mean_of_squares(NormMatch *m, const Instruction *inst)
 {
     const Instruction *of = averaged(m, inst);
     const Instruction *x[2], *mean[2];
@@ -175,40 +167,39 @@ static bool match_mean_of_squares(Match *m, const Instruction *inst)
 }
 
 /* The mean of squares less the square of the mean, which may be kept above 0. */
-static bool match_difference(Match *m, const Instruction *inst)
+static bool match_difference(NormMatch *m, const Instruction *inst)
 {
     for (uint32_t i = 0; i < 2 && inst->op == OP_MAXIMUM; i++) {
         double zero;
         if (attention_splat(inst->operands[i], &zero) && zero == 0)
-            inst = strip(inst->operands[!i]);
+            inst = norm_strip(inst->operands[!i]);
     }
-    if (inst->op != OP_SUBTRACT || !match_mean_of_squares(m, strip(inst->operands[0])) ||
-        m->norm.mean != NULL)
+    if (inst->op != OP_SUBTRACT ||
+        !match_mean_of_squares(m, norm_strip(inst->operands[0])) || m->norm.mean != NULL)
         return false;
-    const Instruction *square = strip(inst->operands[1]);
+    const Instruction *square = norm_strip(inst->operands[1]);
     if (square->op != OP_MULTIPLY)
         return false;
-    const Instruction *mean = strip(square->operands[0]), *of = averaged(m, mean);
-    if (of == NULL || strip(square->operands[1]) != mean ||
-        before_widening(of) != m->norm.x)
+    const Instruction *mean = norm_strip(square->operands[0]), *of = averaged(m, mean);
+    if (of == NULL || norm_strip(square->operands[1]) != mean ||
+        norm_before_widening(of) != m->norm.x)
         return false;
     m->norm.mean = mean;
     return true;
 }
 
-/* 1 / sqrt(variance + epsilon) of each row. */
-static bool match_inverse(Match *m, const Instruction *inst)
+bool norm_match_inverse(NormMatch *m, const Instruction *inst)
 {
     double one;
     const Instruction *v = NULL;
     m->norm.inverse = inst;
     if (inst->op == OP_RSQRT)
-        v = strip(inst->operands[0]);
+        v = norm_strip(inst->operands[0]);
     else if (inst->op == OP_DIVIDE && attention_splat(inst->operands[0], &one) &&
-             one == 1 && strip(inst->operands[1])->op == OP_SQRT)
-        v = strip(strip(inst->operands[1])->operands[0]);
+             one == 1 && norm_strip(inst->operands[1])->op == OP_SQRT)
+        v = norm_strip(norm_strip(inst->operands[1])->operands[0]);
     for (uint32_t i = 0; i < 2 && v != NULL && v->op == OP_ADD; i++) {
-        const Instruction *variance = strip(v->operands[i]);
+        const Instruction *variance = norm_strip(v->operands[i]);
         if (attention_splat(v->operands[!i], &m->norm.epsilon))
             return match_mean_of_squares(m, variance) || match_difference(m, variance);
     }
@@ -228,7 +219,7 @@ static bool take_factors(const Instruction *inst, Factors *f)
 }
 
 /* Three factors: x or its difference to the mean, the inverse deviation, the scale. */
-static bool match_product(Match *m, const Instruction *inst)
+static bool match_product(NormMatch *m, const Instruction *inst)
 {
     Factors f = {0};
     if (!take_factors(inst, &f) || f.count != 3)
@@ -236,12 +227,13 @@ static bool match_product(Match *m, const Instruction *inst)
     for (uint32_t i = 0; i < 3; i++) {
         const Instruction *row = f.list[i], *x, *mean;
         m->row_rank = m->shape->rank;
-        if (row->op != OP_BROADCAST || !match_inverse(m, strip(row->operands[0])) ||
+        if (row->op != OP_BROADCAST ||
+            !norm_match_inverse(m, norm_strip(row->operands[0])) ||
             row_value(m, row) != m->norm.inverse)
             continue;
         for (uint32_t k = 1; k < 3; k++) {
             const Instruction *column = f.list[(i + k) % 3];
-            m->norm.scale = column_value(m, column);
+            m->norm.scale = norm_column_value(m, column);
             if (m->norm.scale != NULL &&
                 match_centred(m, f.list[(i + 3 - k) % 3], &x, &mean) && x == m->norm.x &&
                 (mean != NULL) == (m->norm.mean != NULL))
@@ -262,25 +254,25 @@ static bool is_narrowing(const Instruction *inst)
 bool norm_match(const Instruction *last, Norm *out)
 {
     const Instruction *y = is_narrowing(last) ? last->operands[0] : last;
-    if (!is_float_array(y) || y->shape->dtype != DT_F32 || !is_plain(last) ||
-        !is_plain(y) || shape_elements(y->shape) == 0)
+    if (!is_float_array(y) || y->shape->dtype != DT_F32 || !norm_is_plain(last) ||
+        !norm_is_plain(y) || shape_elements(y->shape) == 0)
         return false;
-    Match m = {.shape = y->shape};
+    NormMatch m = {.shape = y->shape};
     bool found = match_product(&m, y);
     for (uint32_t i = 0; i < 2 && !found && y->op == OP_ADD; i++) {
         found = match_product(&m, y->operands[!i]);
-        m.norm.bias = found ? column_value(&m, y->operands[i]) : NULL;
+        m.norm.bias = found ? norm_column_value(&m, y->operands[i]) : NULL;
         found = m.norm.bias != NULL;
     }
-    m.norm.columns = column_count(&m);
+    m.norm.columns = norm_columns(&m);
     m.norm.rows = shape_elements(y->shape) / m.norm.columns;
     *out = m.norm;
-    return found && out->x->shape->dtype != DT_F64 && is_plain(out->x);
+    return found && out->x->shape->dtype != DT_F64 && norm_is_plain(out->x);
 }
 
 uint32_t norm_statistic(const Norm *norm, const Instruction *inst)
 {
-    const Instruction *value = strip(inst);
+    const Instruction *value = norm_strip(inst);
     if (norm->mean != NULL && value == norm->mean)
         return 1;
     return value != norm->inverse ? 0 : norm->mean != NULL ? 2 : 1;
@@ -303,7 +295,7 @@ static bool move_outside(const Instruction *fusion, const Instruction **inst)
     if ((*inst)->op != OP_PARAMETER)
         return false;
     *inst = fusion->operands[(*inst)->parameter];
-    return is_plain(*inst);
+    return norm_is_plain(*inst);
 }
 
 /* The results behind y are what the norm keeps of each row. */
@@ -311,8 +303,8 @@ static bool keeps_statistics(const Instruction *root, const Norm *norm)
 {
     uint32_t n = norm->mean != NULL ? 3 : 2;
     return root->operand_count == n &&
-           (n == 2 || strip(root->operands[1]) == norm->mean) &&
-           strip(root->operands[n - 1]) == norm->inverse;
+           (n == 2 || norm_strip(root->operands[1]) == norm->mean) &&
+           norm_strip(root->operands[n - 1]) == norm->inverse;
 }
 
 bool norm_call_of(const Instruction *inst, NormCall *out)
@@ -323,7 +315,7 @@ bool norm_call_of(const Instruction *inst, NormCall *out)
     *out = (NormCall){.has_statistics = root->op == OP_TUPLE};
     const Instruction *last = out->has_statistics ? root->operands[0] : root;
     for (uint32_t i = 0; i < root->operand_count && out->has_statistics; i++) {
-        if (!is_plain(root->operands[i]))
+        if (!norm_is_plain(root->operands[i]))
             return false;
     }
     return norm_match(last, &out->norm) && norm_has_types(&out->norm, last) &&

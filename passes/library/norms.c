@@ -11,6 +11,7 @@
  * read anything else inside, or make the scale or the bias of those results, the norm is left.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
+#include "passes/library/norms.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/norm.h"
 #include "passes/fusion/fusion.h"
@@ -193,5 +194,8 @@ static bool visit(Computation *comp, PassContext *cx, bool *wrapped)
 
 bool pass_library_norms(Module *m, PassContext *cx)
 {
-    return cx->settings->library_norm_elements != INT64_MAX && graphs_make(m, cx, visit);
+    if (cx->settings->library_norm_elements == INT64_MAX)
+        return false;
+    bool changed = graphs_make(m, cx, norm_gradients_visit);
+    return graphs_make(m, cx, visit) || changed;
 }
