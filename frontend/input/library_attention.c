@@ -313,27 +313,6 @@ static Instruction *largest_of_rows(const Attention *a, Instruction *x)
     return reduce;
 }
 
-/* Results in the shapes that the call has them, and zeros for the workspace behind them. */
-static Instruction *results(Call *c, Instruction **made, uint32_t count)
-{
-    const Shape *s = c->inst->shape;
-    bool fits = s->rank == count + 1 && shape_is_array(s->elements[count]) &&
-                dtype_is_integer(s->elements[count]->dtype);
-    for (uint32_t i = 0; i < count && fits; i++) {
-        fits = shape_is_array(s->elements[i]) &&
-               shape_same_dims(s->elements[i], made[i]->shape);
-        if (fits)
-            made[i] = rw_in_layout(&c->r, s->elements[i],
-                                   call_as(c, made[i], s->elements[i]->dtype));
-    }
-    if (!fits) {
-        fail(c, "its results are not those of its operands, and a workspace");
-        return NULL;
-    }
-    made[count] = rw_splat_int(&c->r, s->elements[count], 0);
-    return rw_add(&c->r, OP_TUPLE, s, count + 1, made);
-}
-
 static bool take_forward(Attention *a, Call *c, bool has_bias)
 {
     *a = (Attention){.c = c, .r = &c->r};
@@ -372,7 +351,7 @@ static Instruction *forward(Call *c, bool has_bias)
     if (has_statistics)
         made[1] =
             rw_binary(a.r, OP_ADD, a.rows, most, rw_unary(a.r, OP_LOG, a.rows, sum));
-    return results(c, made, has_statistics ? 2 : 1);
+    return call_results(c, made, has_statistics ? 2 : 1);
 }
 
 Instruction *call_read_attention(Call *c)
@@ -479,7 +458,7 @@ static Instruction *backward(Call *c, bool has_bias)
     made[1] = product(a, shape_of_gradient(a, a->k), x, ROWS, a->q, ROWS);
     made[1] = summed_heads(a, made[1]);
     made[2] = summed_heads(a, made[2]);
-    return results(c, made, has_bias_gradient ? 4 : 3);
+    return call_results(c, made, has_bias_gradient ? 4 : 3);
 }
 
 Instruction *call_read_attention_gradient(Call *c)

@@ -31,8 +31,13 @@ Instruction *call_take(Call *c, const char *what);
 Instruction *call_as(Call *c, Instruction *x, DType t);
 Instruction *call_times(Call *c, Instruction *x, double factor);
 
+/* Results in the shapes that the call has them, and zeros for the workspace behind them. */
+Instruction *call_results(Call *c, Instruction **made, uint32_t count);
+
 /* Attentions (library_attention.c): all results, as a tuple of the call's shape. */
 CallReadFn call_read_attention, call_read_attention_bias, call_read_attention_gradient,
     call_read_attention_gradient_bias;
+/* Layer norms and their gradients (library_norm.c), in the same form. */
+CallReadFn call_read_norm;
 
 #endif

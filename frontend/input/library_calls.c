@@ -119,6 +119,26 @@ Instruction *call_times(Call *c, Instruction *x, double factor)
                                    rw_splat(&c->r, x->shape, factor));
 }
 
+Instruction *call_results(Call *c, Instruction **made, uint32_t count)
+{
+    const Shape *s = c->inst->shape;
+    bool fits = s->rank == count + 1 && shape_is_array(s->elements[count]) &&
+                dtype_is_integer(s->elements[count]->dtype);
+    for (uint32_t i = 0; i < count && fits; i++) {
+        fits = shape_is_array(s->elements[i]) &&
+               shape_same_dims(s->elements[i], made[i]->shape);
+        if (fits)
+            made[i] = rw_in_layout(&c->r, s->elements[i],
+                                   call_as(c, made[i], s->elements[i]->dtype));
+    }
+    if (!fits) {
+        c->trouble = "its results are not those of its operands, and a workspace";
+        return NULL;
+    }
+    made[count] = rw_splat_int(&c->r, s->elements[count], 0);
+    return rw_add(&c->r, OP_TUPLE, s, count + 1, made);
+}
+
 static Instruction *take_matrix(Call *c)
 {
     return call_take(c, "a matrix that is added");
@@ -523,6 +543,7 @@ static const struct Callee {
      call_read_attention_bias, true, true},
     {"__cudnn$fmhaScaleBiasSoftmaxBackward", "cudnn_fmha_backend_config",
      call_read_attention_gradient_bias, true, true},
+    {"__cudnn$norm", "cudnn_norm_backend_config", call_read_norm, true, true},
 };
 
 static const struct Callee *target_of(const Instruction *inst)
