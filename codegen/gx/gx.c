@@ -176,7 +176,7 @@ static LLVMValueRef access_site(Kernel *k, unsigned arg)
     return arg == GX_SHARED ? numbered_site(k, &k->access_count) : current_site(k);
 }
 
-enum { MOST_OPERANDS = 24 };
+enum { MOST_OPERANDS = 160 };
 
 /* Calls the function `name`, declared from the types of its arguments. */
 static LLVMValueRef call_function(Kernel *k, const char *name, bool is_convergent,
@@ -545,6 +545,42 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
     args[2 + count] = sync_site(k);
     call(k, ROW_STMATRIX, NULL, matrices[count], LLVMVoidTypeInContext(k->context), args,
          3 + count);
+}
+
+/* ---- four warps together ---- */
+
+void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
+              const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums)
+{
+    uint32_t count = columns / 2, form = columns, used = 0;
+    if ((type != DT_BF16 && type != DT_F16) || columns % 8 != 0 || columns == 0 ||
+        columns > 256 || b->is_transposed)
+        bug("kernel %s, %s: wgmma of %u columns", k->name, k->at, columns);
+    form += (a->is_transposed ? GX_WGMMA_TRANSPOSED : 0) +
+            (type == DT_F16 ? GX_WGMMA_F16 : 0);
+    LLVMValueRef args[MOST_OPERANDS];
+    args[used++] = gx_i32(k, form);
+    args[used++] = gx_i32(k, steps);
+    for (int i = 0; i < 2; i++) {
+        const GxMatrices *x = i == 0 ? a : b;
+        args[used++] = x->offset;
+        args[used++] = gx_i32(k, x->lead);
+        args[used++] = gx_i32(k, x->stride);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        args[used++] = sums[i];
+    args[used++] = sync_site(k);
+    LLVMValueRef result =
+        call(k, ROW_WGMMA, NULL,
+             arena_printf(k->arena, "%s.n%u", dtype_info[type].name, columns),
+             same_types(k, LLVMTypeOf(sums[0]), count), args, used);
+    take_apart(k, result, count, sums);
+}
+
+void gx_proxy_fence(Kernel *k)
+{
+    LLVMValueRef site = current_site(k);
+    call(k, ROW_PROXY_FENCE, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 /* ---- asynchronous copies ---- */

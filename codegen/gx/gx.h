@@ -150,6 +150,24 @@ void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
 void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
                  const LLVMValueRef *values);
 
+/* Matrices of 8 rows of 16 bytes, one row behind the other, in shared memory: those that follow each other along the
+ * summed dimension are `lead` bytes apart, along the other one `stride`. Rows of a matrix are of the other dimension; of
+ * a transposed factor they are terms. */
+typedef struct GxMatrices {
+    LLVMValueRef offset; /* i32, a multiple of 16 */
+    uint32_t lead, stride;
+    bool is_transposed;
+} GxMatrices;
+enum { GX_WGMMA_TRANSPOSED = 512, GX_WGMMA_F16 = 1024 };
+
+/* sums += a b, of 64 rows and `columns` columns (a multiple of 8, 256 at most), and 16 terms in each of `steps`, by four
+ * warps that stand together: thread t has of rows 16 (t / 32) + t % 32 / 4 and 8 below it columns 8 i + 2 (t % 4) and
+ * the next one, as sums 4 i to 4 i + 3. bf16 or f16; sums of f32. What it reads is written before gx_proxy_fence by
+ * who wrote it, and a barrier; it is read when this returns. */
+void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
+              const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums);
+void gx_proxy_fence(Kernel *k);
+
 /* ---- asynchronous copies ---- */
 /* 4, 8 or 16 bytes, aligned to as many on both sides, into shared memory; `valid` (i32, at most `bytes`; NULL: all)
  * of them are read and the rest become zeros. A thread's copies make up groups; gx_copy_wait waits

@@ -317,7 +317,7 @@ static LLVMValueRef registers_memory(const GxCall *c, const State *s)
         return first;
     LLVMBuilderRef b = LLVMCreateBuilderInContext(s->context);
     LLVMPositionBuilderBefore(b, first);
-    LLVMValueRef v = LLVMBuildAlloca(b, LLVMArrayType2(s->i64, 64), "registers");
+    LLVMValueRef v = LLVMBuildAlloca(b, LLVMArrayType2(s->i64, 72), "registers");
     LLVMDisposeBuilder(b);
     return v;
 }
@@ -371,6 +371,27 @@ static LLVMValueRef emu_mma(const GxCall *c, const State *s, unsigned detail)
     LLVMValueRef args[] = {s->block, gx_operand(c, 0), p, gx_operand(c, last)};
     call_engine(s, c->builder, "gxemu_mma", s->none, args, 4);
     return load_registers(c, s, p, words - sums);
+}
+
+static LLVMValueRef emu_wgmma(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    enum { BEFORE_SUMS = 8 };
+    unsigned last = LLVMGetNumArgOperands(c->call) - 1;
+    LLVMValueRef p = registers_memory(c, s);
+    store_registers(c, s, p, 0, last);
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0), p, gx_operand(c, last)};
+    call_engine(s, c->builder, "gxemu_wgmma", s->none, args, 4);
+    return load_registers(c, s, p, BEFORE_SUMS);
+}
+
+/* Emulated threads see what others wrote at once. */
+static LLVMValueRef emu_nothing(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)c;
+    (void)s;
+    (void)detail;
+    return NULL;
 }
 
 static LLVMValueRef emu_matrix(const GxCall *c, const State *s, unsigned is_store)

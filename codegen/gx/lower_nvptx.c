@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/base/bug.h"
+#include "ir/base/text.h"
 
 typedef struct State {
     const Target *target;
@@ -192,6 +193,95 @@ static LLVMValueRef nvptx_matrix(const GxCall *c, const State *s, const char *in
     if (stored || count > 1)
         return v;
     return LLVMBuildInsertValue(c->builder, LLVMGetUndef(LLVMTypeOf(c->call)), v, 0, "");
+}
+
+/* Inline assembly, for LLVM has no intrinsic. */
+static LLVMValueRef assembly(const GxCall *c, LLVMTypeRef result, const char *text,
+                             const char *constraints, LLVMValueRef *args, unsigned count)
+{
+    LLVMTypeRef *types = ARENA_ARRAY(c->kernel->arena, LLVMTypeRef, count + 1);
+    for (unsigned i = 0; i < count; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef type = LLVMFunctionType(result, types, count, 0);
+    LLVMValueRef f =
+        LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints), 1, 0,
+                         LLVMInlineAsmDialectATT, 0);
+    LLVMValueRef v = LLVMBuildCall2(c->builder, type, f, args, count, "");
+    unsigned kind = LLVMGetEnumAttributeKindForName("convergent", 10);
+    LLVMAddCallSiteAttribute(v, LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(c->context, kind, 0));
+    return v;
+}
+
+/* PTX ISA, "Matrix Descriptor Format": where matrices begin, and how far apart they are, in pieces of 16 bytes. */
+static LLVMValueRef descriptor(const GxCall *c, const State *s, unsigned operand)
+{
+    enum { ADDRESS = 0x3ffff, PIECE_LOG2 = 4, LEAD = 16, STRIDE = 32 };
+    LLVMTypeRef wide = LLVMInt64TypeInContext(c->context);
+    uint64_t apart = gx_constant(c, operand + 1) >> PIECE_LOG2 << LEAD |
+                     gx_constant(c, operand + 2) >> PIECE_LOG2 << STRIDE;
+    LLVMValueRef at = LLVMBuildPtrToInt(
+        c->builder, shared_address(c, s, gx_operand(c, operand)), wide, "");
+    at = LLVMBuildAnd(c->builder, at, LLVMConstInt(wide, ADDRESS, 0), "");
+    at = LLVMBuildLShr(c->builder, at, LLVMConstInt(wide, PIECE_LOG2, 0), "");
+    return LLVMBuildOr(c->builder, at, LLVMConstInt(wide, apart, 0), "");
+}
+
+/* All steps as one group, which is waited for: nothing may touch the sums' registers before. */
+static const char *wgmma_text(const GxCall *c, unsigned sums)
+{
+    enum { PIECE_LOG2 = 4 };
+    uint64_t form = gx_constant(c, 0), steps = gx_constant(c, 1), columns = form % 512,
+             lead[2] = {gx_constant(c, 3) >> PIECE_LOG2, gx_constant(c, 6) >> PIECE_LOG2};
+    const char *type = (form & GX_WGMMA_F16) != 0 ? "f16" : "bf16";
+    Text t;
+    text_init(&t, c->kernel->arena);
+    text_string(&t, "{\n.reg .pred add;\n.reg .b64 left, right;\n"
+                    "setp.eq.u32 add, 0, 0;\nwgmma.fence.sync.aligned;\n");
+    for (uint64_t step = 0; step < steps; step++) {
+        text_printf(&t, "add.s64 left, $%u, %u;\nadd.s64 right, $%u, %u;\n", sums,
+                    (unsigned)(2 * step * lead[0]), sums + 1,
+                    (unsigned)(2 * step * lead[1]));
+        text_printf(&t, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {",
+                    (unsigned)columns, type, type);
+        for (unsigned i = 0; i < sums; i++)
+            text_printf(&t, "%s$%u", i == 0 ? "" : ", ", i);
+        text_printf(&t, "}, left, right, add, 1, 1, %d, 0;\n",
+                    (form & GX_WGMMA_TRANSPOSED) != 0);
+    }
+    text_string(&t,
+                "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");
+    return t.data;
+}
+
+static LLVMValueRef nvptx_wgmma(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)intrinsic;
+    enum { BEFORE_SUMS = 8 };
+    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call));
+    LLVMValueRef *args = ARENA_ARRAY(c->kernel->arena, LLVMValueRef, sums + 2);
+    Text constraints;
+    text_init(&constraints, c->kernel->arena);
+    for (unsigned i = 0; i < sums; i++)
+        text_string(&constraints, "=f,");
+    text_string(&constraints, "l,l");
+    args[0] = descriptor(c, s, 2);
+    args[1] = descriptor(c, s, 5);
+    for (unsigned i = 0; i < sums; i++) {
+        args[2 + i] = gx_operand(c, BEFORE_SUMS + i);
+        text_printf(&constraints, ",%u", i);
+    }
+    text_string(&constraints, ",~{memory}");
+    return assembly(c, LLVMTypeOf(c->call), wgmma_text(c, sums), constraints.data, args,
+                    sums + 2);
+}
+
+static LLVMValueRef nvptx_proxy_fence(const GxCall *c, const State *s,
+                                      const char *intrinsic)
+{
+    (void)s, (void)intrinsic;
+    return assembly(c, LLVMVoidTypeInContext(c->context),
+                    "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
 }
 
 static LLVMValueRef nvptx_copy(const GxCall *c, const State *s, const char *intrinsic)

@@ -20,6 +20,7 @@ typedef enum {
     WARP_MMA,
     WARP_LDMATRIX,
     WARP_STMATRIX,
+    WARP_WGMMA,
 } WarpOperation;
 
 /* What a lane brings to something that lanes of a warp do together: see warp.c. */
@@ -118,10 +119,12 @@ const char *warp_operation_name(WarpOperation operation);
 /* Carries out what `t` waits in if all its lanes are there. `self` runs and need not be made ready; NULL
  * when a thread that ended makes it possible. */
 void warp_try(Engine *e, const Thread *t, const Thread *self);
-/* Results of all `lanes` of the warp, which agree on what they do; mma.c, matrix.c. */
+/* Results of all `lanes` of the warp, which agree on what they do; mma.c, matrix.c,
+ * warpgroup.c. */
 void warp_mma(Engine *e, Thread *warp);
 void warp_ldmatrix(Engine *e, Thread *warp);
 void warp_stmatrix(Engine *e, Thread *warp);
+void warp_wgmma(Engine *e, Thread *warp);
 
 /* Everything that gxemu_access checks: written state, races, and bounds once more. */
 void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,

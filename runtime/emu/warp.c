@@ -64,6 +64,7 @@ static const struct {
     [WARP_MMA] = {"an mma", warp_mma},
     [WARP_LDMATRIX] = {"an ldmatrix", warp_ldmatrix},
     [WARP_STMATRIX] = {"an stmatrix", warp_stmatrix},
+    [WARP_WGMMA] = {"a wgmma", warp_wgmma},
 };
 
 const char *warp_operation_name(WarpOperation operation)
@@ -185,6 +186,15 @@ void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site)
                 (WarpCall){.operation = WARP_MMA,
                            .mask = UINT32_MAX,
                            .number = number,
+                           .registers = registers});
+}
+
+void gxemu_wgmma(gxemu_block *b, uint32_t form, void *registers, uint32_t site)
+{
+    warp_arrive(b, site,
+                (WarpCall){.operation = WARP_WGMMA,
+                           .mask = UINT32_MAX,
+                           .number = form,
                            .registers = registers});
 }
 

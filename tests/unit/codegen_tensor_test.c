@@ -165,6 +165,46 @@ static void others_are_refused(void **state)
                                       "needs sm_89 and PTX 8.4; sm_80 with PTX"));
 }
 
+/* Four warps, though the block has one: what is made of it, not what it does. */
+static Kernel *wide_kernel(Fixture *f, const char *name)
+{
+    Kernel *k = start(f, name);
+    LLVMValueRef sums[8];
+    uint32_t shared = gx_shared_alloc(k, 4096, 128);
+    for (int i = 0; i < 8; i++)
+        sums[i] = LLVMConstNull(LLVMFloatTypeInContext(k->context));
+    gx_proxy_fence(k);
+    gx_barrier(k);
+    GxMatrices a = {gx_i32(k, shared), 1024, 128, true},
+               b = {gx_i32(k, shared + 2048), 256, 128, false};
+    gx_wgmma(k, DT_F16, 16, 1, &a, &b, sums);
+    store_registers(k, sums, 8);
+    kernel_finish(k);
+    return k;
+}
+
+static void warpgroups_are_of_one_gpu(void **state)
+{
+    Fixture *f = *state;
+    Target target;
+    assert_true(target_find("sm_90a", &target));
+    Kernel *k = wide_kernel(f, "wide");
+    const char *ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
+    assert_non_null(strstr(ptx, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"));
+    assert_non_null(strstr(ptx, "add, 1, 1, 1, 0;")); /* transposed */
+    Escape e;
+    assert_true(target_find("sm_90", &target));
+    k = wide_kernel(f, "wide_refused");
+    escape_push(&e);
+    if (setjmp(e.target) == 0) {
+        backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
+        fail();
+    }
+    escape_pop(&e);
+    assert_int_equal(e.kind, ESCAPE_UNSUPPORTED);
+    assert_non_null(strstr(e.message, "sm_90 with PTX"));
+}
+
 /* 16 x 16 and 8 x 16 numbers of bf16, by asynchronous copies and ldmatrix; the sums' bits go through stmatrix. */
 static Kernel *tile_kernel(Fixture *f, const char *name, bool stores)
 {
@@ -294,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_assemble),
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(warpgroups_are_of_one_gpu),
         cmocka_unit_test(tiles_run),
         cmocka_unit_test(tiles_assemble),
     };

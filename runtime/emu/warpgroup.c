@@ -1,0 +1,135 @@
+/* wgmma of the emulator: products of matrices in shared memory, 64 rows by four warps. Each warp has 16 of the rows
+ * and all columns, and makes them by itself: what it reads is there behind a barrier, and is not written before the
+ * next one, whenever the other three come. Matrices have 8 rows of 16 bytes, one behind the other (PTX ISA,
+ * "Shared Memory Matrix Layout", without swizzling).
+ *
+ * The 16 terms of a step are summed in f64 and rounded once: see mma.c. */
+#include <string.h>
+
+#include "ir/number/number.h"
+#include "runtime/emu/engine_parts.h"
+
+enum {
+    LANES = 32,
+    WARPS = 4,
+    ROWS = 16,
+    MOST_COLUMNS = 256,
+    TERMS = 16,
+    HALVES = 8, /* of a row of a matrix */
+    ROW_BYTES = 16,
+    FORM_COLUMNS = 512,
+    FORM_TRANSPOSED = 512,
+    FORM_F16 = 1024,
+    BEFORE_SUMS = 8
+};
+
+/* A factor as the lanes' registers say. */
+typedef struct Matrices {
+    uint64_t offset, lead, stride;
+    bool is_transposed, is_f16;
+} Matrices;
+
+/* Row `row` of 16 bytes of the matrix at `offset`, after the checks of an access. */
+static const unsigned char *row_place(Engine *e, Thread *lane, uint64_t offset)
+{
+    uint64_t extent = e->launch->shared_bytes;
+    if (offset % ROW_BYTES != 0)
+        gxemu_fault(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site,
+                    GXEMU_READ | GXEMU_MISALIGNED);
+    if (extent < ROW_BYTES || offset > extent - ROW_BYTES)
+        gxemu_fault(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site, GXEMU_READ);
+    if (lane->view.checks != 0)
+        access_check(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site,
+                     GXEMU_READ);
+    return e->shared + offset;
+}
+
+static float number_of(const Matrices *m, const unsigned char *row, uint32_t i)
+{
+    uint16_t code;
+    memcpy(&code, row + (size_t)2 * i, sizeof code);
+    return m->is_f16 ? number_f16_to_float(code) : number_bf16_to_float(code);
+}
+
+/* Terms of one step of `count` rows or columns from `first` on: out[term * count + i]. */
+static void read_terms(Engine *e, Thread *warp, const Matrices *m, uint32_t step,
+                       uint32_t first, uint32_t count, double *out)
+{
+    for (uint32_t i = 0; i < count; i += HALVES) {
+        for (uint32_t t = 0; t < TERMS; t += HALVES) {
+            uint64_t at = m->offset + (first + i) / HALVES * m->stride +
+                          (2 * step + t / HALVES) * m->lead;
+            for (uint32_t row = 0; row < HALVES; row++) {
+                const unsigned char *p =
+                    row_place(e, &warp[row], at + (uint64_t)row * ROW_BYTES);
+                for (uint32_t j = 0; j < HALVES; j++) {
+                    uint32_t term = t + (m->is_transposed ? row : j),
+                             side = i + (m->is_transposed ? j : row);
+                    out[term * count + side] = (double)number_of(m, p, j);
+                }
+            }
+        }
+    }
+}
+
+/* Element i of a lane's sums: rows lane / 4 and 8 below it, two columns side by side. */
+static uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns)
+{
+    uint32_t row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    return row * columns + column;
+}
+
+static bool lanes_agree(Engine *e, const Thread *warp)
+{
+    for (uint32_t lane = 1; lane < LANES; lane++) {
+        if (memcmp(warp[lane].call.registers, warp->call.registers,
+                   BEFORE_SUMS * sizeof(uint32_t)) == 0)
+            continue;
+        finding_set(e->finding, FINDING_SYNC, "lanes name other factors for a wgmma: ");
+        engine_describe(e, &warp[lane], warp[lane].site);
+        e->aborted = true;
+        return false;
+    }
+    return true;
+}
+
+void warp_wgmma(Engine *e, Thread *warp)
+{
+    static const uint32_t left = 2, right = 5; /* words */
+    const uint32_t *words = warp->call.registers;
+    uint32_t columns = words[0] % FORM_COLUMNS,
+             first = warp->index / LANES % WARPS * ROWS;
+    double a[TERMS * ROWS], b[TERMS * MOST_COLUMNS];
+    float sums[ROWS * MOST_COLUMNS];
+    if (columns == 0 || columns % HALVES != 0 || columns > MOST_COLUMNS) {
+        finding_set(e->finding, FINDING_INVALID, "a wgmma of %u columns: ", columns);
+        engine_describe(e, warp, warp->site);
+        e->aborted = true;
+    }
+    if (e->aborted || !lanes_agree(e, warp))
+        return;
+    bool is_f16 = (words[0] & FORM_F16) != 0;
+    Matrices x = {words[left], words[left + 1], words[left + 2],
+                  (words[0] & FORM_TRANSPOSED) != 0, is_f16},
+             y = {words[right], words[right + 1], words[right + 2], false, is_f16};
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        for (uint32_t i = 0; i < columns / 2; i++)
+            memcpy(&sums[sum_place(lane, i, columns)],
+                   &warp[lane].call.registers[BEFORE_SUMS + i], sizeof(float));
+    for (uint32_t step = 0; step < words[1]; step++) {
+        read_terms(e, warp, &x, step, first, ROWS, a);
+        read_terms(e, warp, &y, step, 0, columns, b);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            for (uint32_t column = 0; column < columns; column++) {
+                double sum = (double)sums[row * columns + column];
+                for (uint32_t t = 0; t < TERMS; t++)
+                    sum += a[t * ROWS + row] * b[t * columns + column];
+                sums[row * columns + column] = (float)sum;
+            }
+        }
+    }
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        for (uint32_t i = 0; i < columns / 2; i++)
+            memcpy(&warp[lane].call.registers[BEFORE_SUMS + i],
+                   &sums[sum_place(lane, i, columns)], sizeof(float));
+}
