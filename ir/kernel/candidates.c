@@ -25,9 +25,11 @@ typedef struct Draft {
     const Instruction **sources; /* of its parameters */
     size_t source_capacity;
     uint32_t source_count;
-    double made_bytes; /* that kernels before and behind a library's call move */
-    uint32_t made;     /* such kernels */
-    double read_less;  /* bytes, by a kernel that makes its operands */
+    double made_bytes;    /* that kernels before and behind a library's call move */
+    uint32_t made;        /* such kernels */
+    double read_less;     /* bytes, by a kernel that makes its operands */
+    double operand_bytes; /* of made_bytes: for operands */
+    uint32_t operands_made;
 } Draft;
 
 static double bytes_of(const Shape *s)
@@ -114,6 +116,8 @@ static bool add_made(Draft *d, const Instruction *operand)
         return false;
     d->made++;
     d->made_bytes += read + bytes;
+    d->operands_made++;
+    d->operand_bytes += read + bytes;
     d->read_less += bytes - read;
     return true;
 }
@@ -373,6 +377,40 @@ static void find_ways(const Instruction *fusion, const Target *t, Candidates *ou
     arena_destroy(a);
 }
 
+static Draft draft_begin(Arena *a, const Target *t, const KnownUses *uses)
+{
+    Module *m = module_create(a, diag_create(a, "", "", 0), "candidates");
+    Draft d = {.arena = a,
+               .target = t,
+               .uses = uses,
+               .fused = module_add_computation(m, "fused")};
+    d.fused->is_fused = true;
+    return d;
+}
+
+/* Kernels that want images and filters in memory, where what makes one of them would be taken into other kernels: it is
+ * a kernel then, as for a library. */
+static void add_from_memory(const Draft *made, const Instruction *conv, Candidates *out)
+{
+    KernelWork work;
+    KernelDesign design;
+    Draft d = draft_begin(made->arena, made->target, NULL);
+    draft_product(&d, conv);
+    Instruction *fusion = drafted_fusion(&d);
+    KernelKind kind = kernel_kind_choose(fusion, d.target);
+    if (!kernel_kind_is(kind, KERNEL_AS_IMAGES))
+        return;
+    kernel_kind_set(fusion, kind);
+    kernel_design(fusion, d.target, d.arena, &design);
+    if (design.wrong != NULL || design.unsupported != NULL)
+        return;
+    kernel_work_by(fusion, d.target, KERNEL_WAY_OWN, d.arena, &work);
+    add(out, CANDIDATE_TILE, kind, kernel_kind_name(kind),
+        kernel_time(&work, d.target->device).seconds +
+            made->operands_made * costs.launch_seconds +
+            cost_seconds_of_bytes(d.target->device, made->operand_bytes));
+}
+
 void candidates_find(const Instruction *inst, const KnownUses *uses, const Target *t,
                      Candidates *out)
 {
@@ -387,12 +425,7 @@ void candidates_find(const Instruction *inst, const KnownUses *uses, const Targe
         shape_elements(product->shape) == 0)
         return;
     Arena *a = arena_scratch();
-    Module *m = module_create(a, diag_create(a, "", "", 0), "candidates");
-    Draft d = {.arena = a,
-               .target = t,
-               .uses = uses,
-               .fused = module_add_computation(m, "fused")};
-    d.fused->is_fused = true;
+    Draft d = draft_begin(a, t, uses);
     if (inst->op == OP_FUSION)
         draft_fusion(&d, inst);
     else
@@ -403,6 +436,8 @@ void candidates_find(const Instruction *inst, const KnownUses *uses, const Targe
     if (library_makes(inst) || library_seconds(&d, product, &seconds))
         add(out, CANDIDATE_LIBRARY, KERNEL_COUNT, library_name(product), seconds);
     add_kernels(&d, fusion, own, out);
+    if (inst->op == OP_CONVOLUTION && d.operands_made != 0)
+        add_from_memory(&d, inst, out);
     arena_destroy(a);
 }
 

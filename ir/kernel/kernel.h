@@ -81,6 +81,7 @@ typedef struct KernelDesign {
         const struct LoopPlan *loop;
         const struct StencilPlan *stencil;
         const struct ImagePlan *image;
+        const struct WidePlan *wide;
     } plan;
     KernelConfig config;     /* complete */
     KernelGeometry geometry; /* only where nothing is wrong */

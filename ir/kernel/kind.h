@@ -133,6 +133,8 @@ const char *kernel_reach_illegal(const Instruction *from,
 
 /* The kind image_convolution is made for this convolution, on a target that has it. */
 bool image_convolution_fits(const Instruction *conv);
+/* The same of the kind wide_convolution. */
+bool wide_convolution_fits(const Instruction *conv);
 
 /* The only instruction of this opcode in the fused computation; NULL if there is none or several. */
 const Instruction *fusion_hero(const Instruction *fusion, OpCode op);

@@ -47,6 +47,40 @@ typedef struct ImageRooms {
 } ImageRooms;
 void image_rooms(const KernelDesign *d, ImageRooms *out);
 
+/* wide_convolution.c: images [image, feature, y, x] or [image, y, x, feature]. */
+typedef struct WidePlan {
+    const Instruction *inst;
+    int64_t images, features, channels; /* of the result, of the image */
+    int64_t size[2], result_size[2];    /* y, x */
+    int64_t window[2], before[2];       /* before: padding */
+    int64_t stride;
+    /* numbers of the filter from one tap, channel, feature to the next; one of the latter two is 1 */
+    int64_t tap_step, channel_step, feature_step;
+    bool is_last;        /* features are the last dimension of the image */
+    bool result_is_last; /* and of the result */
+    bool is_transposed;  /* and of the filter */
+    bool is_reversed;    /* whose taps count backwards */
+} WidePlan;
+
+#define WIDE_ROWS 64 /* features that four warps make together: rows of wgmma */
+#define WIDE_STEP 16 /* channels of one instruction */
+#define WIDE_PIECE 8 /* numbers of 16 bytes, rows of a matrix of them */
+
+/* What lies where in a block's shared memory: the patch, filters in stages; in place of all of it, the sums. The patch
+ * has, for eight channels each, places of 16 bytes: a plane for each remainder by the stride, both ways, rows of `pitch`
+ * places one behind the other, so that a tap's places begin a fixed distance behind the first one's. */
+typedef struct WideRooms {
+    int64_t pitch, rows; /* of a plane */
+    int64_t plane; /* places of it, and some that only columns behind the last one read */
+    int64_t group_rows; /* of results: four warps' */
+    int64_t columns;    /* of wgmma: their places, from row to row by the pitch */
+    int64_t chunk;      /* places from eight channels to the next eight */
+    uint32_t filter_lead, filter_stride; /* bytes: see GxMatrices */
+    int64_t sum_stride;                  /* elements from row to row of the sums */
+    uint64_t patch_bytes, stage_bytes, bytes;
+} WideRooms;
+void wide_rooms(const KernelDesign *d, WideRooms *out);
+
 /* stencil.c */
 typedef struct StencilPlan {
     const Shape *shape;

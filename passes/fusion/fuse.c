@@ -302,6 +302,8 @@ static bool try_merge(Fuse *f, Instruction *producer, Instruction *consumer)
     if (!was_loop && kernel_kind_is(after, KERNEL_BY_ELEMENT))
         good = kernel_kind_is(before, KERNEL_BY_TILES) &&
                !kernel_kind_is(before, KERNEL_CONTRACTS) && transposes_cancel(consumer);
+    /* what wants its operands in memory was chosen so, and with the kernels that make them */
+    good &= after == before || !kernel_kind_is(before, KERNEL_AS_IMAGES);
     f->is_made[consumer->id] |= good;
     if (!good) {
         fusion_restore(saved);

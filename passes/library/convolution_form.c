@@ -198,6 +198,10 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
         orders[i] = ARENA_ARRAY(r->scratch, int64_t, conv->shape->rank);
         wanted_order(&arrays[i], has_features_last(&arrays[0]), orders[i]);
     }
+    uint32_t rank = conv->shape->rank;
+    if (rw_is_identity(orders[0], rank) && rw_is_identity(orders[2], rank) &&
+        !rw_is_identity(orders[1], rank) && convolution_keeps_filter(conv, r->cx))
+        return NULL;
     if (!is_in_form(orders, conv))
         keep_images(r, conv, s.kind, arrays, orders);
     if (is_in_form(orders, conv))

@@ -77,6 +77,16 @@ static Instruction *in_form(const Instruction *conv, const ConvolutionForm *form
     return c;
 }
 
+/* A kernel that reads images in either order takes less time than a library. */
+static bool is_faster(const Candidates *all, const PassContext *cx)
+{
+    const Candidate *own = candidates_by(all, CANDIDATE_TILE),
+                    *library = candidates_by(all, CANDIDATE_LIBRARY);
+    return own != NULL && kernel_kind_is(own->kind, KERNEL_AS_IMAGES) &&
+           (library == NULL || cx->graphs == NULL ||
+            own->seconds <= library->seconds * costs.kernel_gain);
+}
+
 /* With the transpositions: a kernel of ours writes its result in any order. */
 static bool formed_seconds(const Candidates *all, const ConvolutionForm *form,
                            const PassContext *cx, double *seconds)
@@ -96,6 +106,15 @@ static bool formed_seconds(const Candidates *all, const ConvolutionForm *form,
     return false;
 }
 
+bool convolution_keeps_filter(const Instruction *conv, const PassContext *cx)
+{
+    Candidates all;
+    if (cx->target->tiles == TILES_NONE || !wide_convolution_fits(conv))
+        return false;
+    candidates_find(conv, NULL, cx->target, &all);
+    return is_faster(&all, cx);
+}
+
 bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
                               const ConvolutionForm *kept, const ConvolutionForm *formed)
 {
@@ -107,16 +126,12 @@ bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
     Arena *a = arena_scratch();
     Instruction *c = in_form(conv, kept, a);
     bool has_kept = has_form(conv, kept),
-         keeps =
-             image_convolution_fits(c) && (has_kept || !has_convolutions_near(r, conv));
+         keeps = (image_convolution_fits(c) || wide_convolution_fits(c)) &&
+                 (has_kept || !has_convolutions_near(r, conv));
     if (keeps) {
         candidates_find(c, NULL, cx->target, &all);
-        const Candidate *own = candidates_by(&all, CANDIDATE_TILE),
-                        *library = candidates_by(&all, CANDIDATE_LIBRARY);
-        keeps = own != NULL && kernel_kind_is(own->kind, KERNEL_AS_IMAGES) &&
-                (library == NULL || cx->graphs == NULL ||
-                 own->seconds <= library->seconds * costs.kernel_gain);
-        least = keeps ? own->seconds : 0;
+        keeps = is_faster(&all, cx);
+        least = keeps ? candidates_by(&all, CANDIDATE_TILE)->seconds : 0;
     }
     if (keeps && !has_kept) {
         candidates_find(in_form(conv, formed, a), NULL, cx->target, &all);

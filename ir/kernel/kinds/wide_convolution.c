@@ -1,0 +1,392 @@
+/* Convolutions by wgmma, which four warps carry out together on factors in shared memory: 64 features by up to 256
+ * places. A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with
+ * zeros around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that
+ * a tap multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain.
+ * Features may be the first or last dimension of image, result and filter. */
+#include "ir/base/divide.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+#include "ir/kernel/time/kernel_time.h"
+#include "ir/kernel/time/work_kinds.h"
+
+enum {
+    Y,
+    X,
+    FEATURES = 0, /* sides of a tile; */
+    ROWS = 1,     /* rows of the result */
+    MOST_STRIDE = 2,
+    MOST_COLUMNS = 256,
+    MOST_PLACES = 1 << 29, /* 32-bit numbers count them */
+    MOST_ROWS = 1 << 30,   /* and channels of all images, and numbers of the filter */
+    MOST_DEPTH = 64,
+    STAGES = 3,
+    GROUP_WARPS = 4
+};
+
+/* -- legality ------------------------------------------------------------------------------------ */
+
+typedef enum { ORDER_NONE, ORDER_LAST, ORDER_FIRST } Order;
+
+/* Where the feature stands in an array whose first dimension is `first`. */
+static Order order_of(const Shape *s, int64_t first, int64_t second,
+                      const int64_t *places)
+{
+    if (s->rank != 4 || !shape_is_row_major(s) || first != 0)
+        return ORDER_NONE;
+    if (second == 3 && places[Y] == 1 && places[X] == 2)
+        return ORDER_LAST;
+    return second == 1 && places[Y] == 2 && places[X] == 3 ? ORDER_FIRST : ORDER_NONE;
+}
+
+/* Taps follow each other row by row, and are not last. */
+static bool filter_fits(const Shape *w, const DimLabels *l)
+{
+    const int64_t *places = l->rhs_spatial;
+    return w->rank == 4 && shape_is_row_major(w) && places[X] == places[Y] + 1 &&
+           places[X] != 3;
+}
+
+static const char *labels_illegal(const Instruction *hero)
+{
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    if (l->spatial_rank != 2 || inst_int(hero, ATTR_FEATURE_GROUP_COUNT, 1) != 1 ||
+        inst_int(hero, ATTR_BATCH_GROUP_COUNT, 1) != 1)
+        return "it is no convolution of two places in one group";
+    const Shape *x = hero->operands[0]->shape;
+    return order_of(x, l->lhs_batch, l->lhs_feature, l->lhs_spatial) != ORDER_NONE &&
+                   order_of(hero->shape, l->out_batch, l->out_feature, l->out_spatial) !=
+                       ORDER_NONE &&
+                   filter_fits(hero->operands[1]->shape, l)
+               ? NULL
+               : "images are not bf01 or b01f, or the taps of filters are last";
+}
+
+static const char *window_illegal(const Instruction *hero)
+{
+    const Window *w = inst_window(hero);
+    if (w->rank != 2)
+        return "it has no window of two places";
+    for (int i = 0; i < 2; i++) {
+        const WindowDim *d = &w->dims[i];
+        bool is_turned = d->size > 1 && w->dims[1 - i].size > 1 &&
+                         d->reversal != w->dims[1 - i].reversal;
+        if (d->stride != w->dims[0].stride || d->stride < 1 || d->stride > MOST_STRIDE ||
+            d->base_dilation != 1 || d->window_dilation != 1 || is_turned ||
+            d->pad_low < 0 || d->pad_low >= d->size)
+            return "its window is dilated, reversed one way, or moves too far";
+    }
+    return NULL;
+}
+
+static const char *sizes_illegal(const Instruction *hero)
+{
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const Shape *x = hero->operands[0]->shape, *w = hero->operands[1]->shape,
+                *y = hero->shape;
+    int64_t channels = x->dims[l->lhs_feature], columns = y->dims[l->out_spatial[X]];
+    if (shape_elements(y) == 0 || channels % WIDE_STEP != 0 || channels == 0 ||
+        y->dims[l->out_feature] % WIDE_ROWS != 0)
+        return "there are not whole tiles of channels and features";
+    if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
+        return "rows of the image are not whole vectors";
+    if (l->out_feature == 1 && columns % 2 != 0)
+        return "rows of the result are not whole pairs";
+    if (columns > MOST_COLUMNS)
+        return "rows of the result are too long";
+    if (shape_elements(x) / channels > MOST_PLACES || x->dims[0] * channels > MOST_ROWS ||
+        shape_elements(w) > MOST_ROWS)
+        return "there are too many places, or too many channels of all images";
+    return NULL;
+}
+
+/* Of the convolution alone. */
+static const char *hero_illegal(const Instruction *hero)
+{
+    DType t = hero->operands[0]->shape->dtype;
+    if (!dtype_is_half(t) || hero->operands[1]->shape->dtype != t ||
+        contract_accumulator(hero) != DT_F32)
+        return "it does not multiply numbers of 16 bits";
+    if (hero->shape->dtype != t)
+        return "its result is of another type";
+    const char *reason = labels_illegal(hero);
+    if (reason == NULL)
+        reason = window_illegal(hero);
+    return reason != NULL ? reason : sizes_illegal(hero);
+}
+
+/* Windows of one place share nothing: tiles read them as they are. */
+bool wide_convolution_fits(const Instruction *conv)
+{
+    return work_reads_windows(conv) && hero_illegal(conv) == NULL;
+}
+
+const char *illegal_wide_convolution(FusionFacts *f, KernelKind kind)
+{
+    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
+    if (hero == NULL)
+        return "it needs exactly one convolution";
+    const char *reason = hero_illegal(hero);
+    if (reason == NULL &&
+        (hero->operands[0]->op != OP_PARAMETER || hero->operands[1]->op != OP_PARAMETER))
+        reason = "image and filter have to be in memory";
+    return reason != NULL ? reason : facts_hero_illegal(f, hero);
+}
+
+bool suits_wide_convolution(FusionFacts *f, KernelKind kind)
+{
+    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
+    return f->target != NULL && f->target->tiles != TILES_NONE &&
+           wide_convolution_fits(hero);
+}
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+/* Elements from one index of a dimension to the next. */
+static int64_t step_of(const Shape *s, int64_t dim)
+{
+    int64_t step = 1;
+    for (int64_t d = dim + 1; d < s->rank; d++)
+        step *= s->dims[d];
+    return step;
+}
+
+void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    const Instruction *hero = fusion_hero(d->fusion, kernel_kind_info[d->kind].hero);
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(hero);
+    const Shape *x = hero->operands[0]->shape, *filter = hero->operands[1]->shape,
+                *y = hero->shape;
+    WidePlan *p = ARENA_NEW(d->arena, WidePlan);
+    *p = (WidePlan){.inst = hero,
+                    .images = x->dims[0],
+                    .features = y->dims[l->out_feature],
+                    .channels = x->dims[l->lhs_feature],
+                    .stride = w->dims[0].stride,
+                    .is_last = l->lhs_feature == 3,
+                    .result_is_last = l->out_feature == 3,
+                    .tap_step = step_of(filter, l->rhs_spatial[X]),
+                    .channel_step = step_of(filter, l->rhs_input),
+                    .feature_step = step_of(filter, l->rhs_output),
+                    .is_transposed = l->rhs_output == 3};
+    for (int i = 0; i < 2; i++) {
+        p->size[i] = x->dims[l->lhs_spatial[i]];
+        p->result_size[i] = y->dims[l->out_spatial[i]];
+        p->window[i] = w->dims[i].size;
+        p->before[i] = w->dims[i].pad_low;
+        p->is_reversed |= w->dims[i].size > 1 && w->dims[i].reversal;
+    }
+    d->plan.wide = p;
+}
+
+/* Columns of wgmma for so many rows, of which the last one ends with its last result. */
+static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
+{
+    int64_t places = (rows - 1) * pitch + p->result_size[X];
+    return ceil_div(places, WIDE_PIECE) * WIDE_PIECE;
+}
+
+/* Pairs of results of a row are read and written together where features are first. */
+static int64_t pitch_of(const WidePlan *p)
+{
+    int64_t pitch = p->result_size[X] + (p->window[X] - 1) / p->stride;
+    return p->result_is_last ? pitch : ceil_div(pitch, 2) * 2;
+}
+
+static int64_t odd(int64_t n)
+{
+    return n % 2 == 0 ? n + 1 : n;
+}
+
+static uint64_t sum_bytes(const WidePlan *p, const KernelConfig *c, WideRooms *r)
+{
+    int64_t places = c->warps[ROWS] * r->columns, pieces = WIDE_PIECE;
+    int64_t across = p->result_is_last ? c->tile[FEATURES] : places,
+            down = p->result_is_last ? places : c->tile[FEATURES];
+    r->sum_stride = odd(across / pieces) * pieces;
+    return (uint64_t)(down * r->sum_stride) * 2;
+}
+
+/* At least n rows of 16 bytes from one chunk to the next, so that eight threads that fill `chunks` of them side by side,
+ * and then rows `apart` further on, each meet banks of their own. */
+static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
+{
+    enum { BANKED = 8 }; /* rows of 16 bytes in all banks */
+    int64_t step = chunks >= BANKED ? 1 : apart == 1 ? BANKED / chunks : 1;
+    while (n % BANKED != step)
+        n++;
+    return n;
+}
+
+void wide_rooms(const KernelDesign *d, WideRooms *out)
+{
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    int64_t piece = 2 * WIDE_PIECE; /* bytes */
+    WideRooms r = {.pitch = pitch_of(p),
+                   .rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride,
+                   .group_rows = c->tile[ROWS] / c->warps[ROWS]};
+    r.columns = columns_of(p, r.pitch, r.group_rows);
+    r.plane = r.rows * r.pitch + WIDE_PIECE - 1;
+    r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WIDE_PIECE,
+                         p->is_last ? 1 : WIDE_PIECE / p->stride);
+    r.patch_bytes = (uint64_t)(c->depth / WIDE_PIECE * r.chunk * piece);
+    int64_t side = p->is_transposed ? c->depth : c->tile[FEATURES],
+            chunks = (p->is_transposed ? c->tile[FEATURES] : c->depth) / WIDE_PIECE,
+            apart = chunk_rows(side, chunks, 1) * piece;
+    r.filter_lead = (uint32_t)(p->is_transposed ? WIDE_PIECE * piece : apart);
+    r.filter_stride = (uint32_t)(p->is_transposed ? apart : WIDE_PIECE * piece);
+    r.stage_bytes = (uint64_t)(chunks * apart);
+    r.bytes = r.patch_bytes + (uint64_t)c->stages * r.stage_bytes;
+    uint64_t sums = sum_bytes(p, c, &r);
+    r.bytes = r.bytes > sums ? r.bytes : sums;
+    *out = r;
+}
+
+/* -- heuristic ------------------------------------------------------------------------------------ */
+
+/* What the text leaves open: warps for so many tiles of 64 features and runs of rows, each of so many. */
+static void complete(const int64_t groups[2], int64_t rows, int64_t depth,
+                     KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_WARPS)) {
+        c->warps[FEATURES] = GROUP_WARPS * groups[FEATURES];
+        c->warps[ROWS] = groups[ROWS];
+    }
+    if (config_lacks(c, KERNEL_KEY_TILE)) {
+        c->tile[FEATURES] = WIDE_ROWS * (c->warps[FEATURES] / GROUP_WARPS);
+        c->tile[ROWS] = c->warps[ROWS] * rows;
+    }
+    if (config_lacks(c, KERNEL_KEY_DEPTH))
+        c->depth = depth;
+    if (config_lacks(c, KERNEL_KEY_STAGES))
+        c->stages = STAGES;
+}
+
+/* By the model of time; false: there is no such kernel. */
+static bool seconds_of(const KernelDesign *d, const int64_t groups[2], int64_t rows,
+                       int64_t depth, double *seconds)
+{
+    Arena *a = arena_scratch();
+    KernelDesign trial = *d;
+    KernelWork work;
+    trial.arena = a;
+    complete(groups, rows, depth, &trial.config);
+    bool good = refuse_wide_convolution(&trial) == NULL;
+    if (good) {
+        geometry_wide_convolution(&trial);
+        work_wide_convolution(&trial, &work);
+        *seconds = kernel_time(&work, d->target->device).seconds;
+        good = trial.unsupported == NULL;
+    }
+    arena_destroy(a);
+    return good;
+}
+
+/* The most rows of a run, or the most that divide the result's. */
+static int64_t rows_of(const WidePlan *p, bool divides)
+{
+    int64_t rows = 1, pitch = pitch_of(p);
+    for (int64_t n = 2; n <= p->result_size[Y]; n++) {
+        if (columns_of(p, pitch, n) > MOST_COLUMNS)
+            break;
+        if (!divides || p->result_size[Y] % n == 0)
+            rows = n;
+    }
+    return rows;
+}
+
+static int64_t most_depth(const WidePlan *p)
+{
+    int64_t depth = WIDE_STEP;
+    while (2 * depth <= MOST_DEPTH && p->channels % (2 * depth) == 0)
+        depth *= 2;
+    return depth;
+}
+
+void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
+{
+    static const int64_t shapes[][2] = {{1, 1}, {2, 1}, {1, 2}};
+    const WidePlan *p = d->plan.wide;
+    size_t best = 0;
+    int64_t deep = most_depth(p), best_rows = rows_of(p, true), depth = deep;
+    double best_seconds = 0, seconds;
+    KernelDesign open = *d;
+    open.config = *c;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && d->target != NULL; i++) {
+        for (int j = 0; j < 4; j++) {
+            int64_t rows = rows_of(p, j % 2 == 0), k = deep >> j / 2;
+            /* vectors of fewer channels, whole places apart, meet in banks as they are turned */
+            bool meets = !p->is_last && p->stride == 1 && k < deep;
+            if (k < WIDE_STEP || meets ||
+                !seconds_of(&open, shapes[i], rows, k, &seconds) ||
+                (best_seconds != 0 && seconds >= best_seconds))
+                continue;
+            best_seconds = seconds;
+            best = i;
+            best_rows = rows;
+            depth = k;
+        }
+    }
+    complete(shapes[best], best_rows, depth, c);
+}
+
+static const char *tile_refused(const KernelDesign *d)
+{
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    if (c->warps[FEATURES] % GROUP_WARPS != 0 ||
+        c->tile[FEATURES] != c->warps[FEATURES] * (WIDE_ROWS / GROUP_WARPS))
+        return refuse_text(d, "\"tile\" %lld needs four warps for each %d features",
+                           (long long)c->tile[FEATURES], WIDE_ROWS);
+    if (p->features % c->tile[FEATURES] != 0)
+        return refuse_text(d, "\"tile\" %lld must divide the %lld features",
+                           (long long)c->tile[FEATURES], (long long)p->features);
+    if (c->tile[ROWS] % c->warps[ROWS] != 0)
+        return refuse_text(d, "\"tile\" %lld must be as many rows for each of %lld warps",
+                           (long long)c->tile[ROWS], (long long)c->warps[ROWS]);
+    int64_t columns = columns_of(p, pitch_of(p), c->tile[ROWS] / c->warps[ROWS]);
+    return columns <= MOST_COLUMNS
+               ? NULL
+               : refuse_text(d, "\"tile\" leaves %lld places to four warps; %d at most",
+                             (long long)columns, MOST_COLUMNS);
+}
+
+const char *refuse_wide_convolution(const KernelDesign *d)
+{
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    const char *wrong = tile_refused(d);
+    if (wrong != NULL)
+        return wrong;
+    if (c->depth % WIDE_STEP != 0 || p->channels % c->depth != 0)
+        return refuse_text(d,
+                           "\"depth\" %lld must be a multiple of %d and divide %lld "
+                           "channels",
+                           (long long)c->depth, WIDE_STEP, (long long)p->channels);
+    if (c->stages < 2)
+        return refuse_text(d, "\"stages\" must be 2 or more, found %lld",
+                           (long long)c->stages);
+    int64_t threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP;
+    if (threads > TARGET_BLOCK_THREADS)
+        return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
+                           (long long)threads, TARGET_BLOCK_THREADS);
+    WideRooms rooms;
+    wide_rooms(d, &rooms);
+    return shared_refused(d, rooms.bytes);
+}
+
+void geometry_wide_convolution(KernelDesign *d)
+{
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    WideRooms rooms;
+    wide_rooms(d, &rooms);
+    geometry_blocks(d,
+                    p->images * ceil_div(p->result_size[Y], c->tile[ROWS]) *
+                        (p->features / c->tile[FEATURES]),
+                    c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
+    geometry_shared(&d->geometry, rooms.bytes, 128);
+    d->geometry.has_barriers = true;
+}

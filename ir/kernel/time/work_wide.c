@@ -1,0 +1,151 @@
+/* Convolutions by wgmma: a block's patch and filters come through L2, and once from memory. Sums whose columns no result
+ * has are multiplied, too. What its loop keeps busy of wgmma is taken to be what loops over tiles do of mma.sync; a tap's
+ * places begin at one distance from the first ones, so that none are found between multiplications. */
+#include "ir/base/divide.h"
+#include "ir/kernel/time/work_kinds.h"
+
+enum { Y, X, FEATURES = 0, ROWS = 1, PIECE_BYTES = 16, GROUP = 128 /* threads */ };
+
+typedef struct WideWork {
+    WorkBuilder *b;
+    const WidePlan *p;
+    const KernelConfig *c;
+    WideRooms rooms;
+} WideWork;
+
+static void issue(const WideWork *w, double alu)
+{
+    work_instructions(w->b, (OpCost){.alu = alu, .cycles = costs.alu_cycles}, 1);
+}
+
+/* Pieces of 16 bytes find their places by three divisions; where features are first, eight are turned together. */
+static void fill_patch(const WideWork *w)
+{
+    enum { DIVIDED = 20, TURNED = 40 };
+    WorkBuilder *b = w->b;
+    double pieces = (double)w->rooms.patch_bytes / PIECE_BYTES / b->threads;
+    work_wait(b, b->rates->memory_cycles);
+    bool meets = !w->p->is_last && w->p->stride == 1 && w->c->depth < 8 * WIDE_PIECE;
+    work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
+    issue(w, pieces * (w->p->is_last
+                           ? DIVIDED
+                           : (DIVIDED + TURNED) / (double)WIDE_PIECE + WIDE_PIECE));
+    work_barrier(b);
+}
+
+/* wgmma reads both factors from shared memory. */
+static void multiply_tap(const WideWork *w)
+{
+    WorkBuilder *b = w->b;
+    double steps = (double)w->c->depth / WIDE_STEP, columns = (double)w->rooms.columns,
+           copies = (double)w->rooms.stage_bytes / PIECE_BYTES / b->threads,
+           read = steps * (WIDE_ROWS + columns) * WIDE_STEP * 2,
+           operations = 2 * steps * WIDE_ROWS * columns * WIDE_STEP;
+    double cycles = work_product_cycles(b, w->p->inst->operands[0]->shape->dtype,
+                                        operations, b->rates->wide * costs.tile_share);
+    work_shared(b, copies, PIECE_BYTES, 1);
+    issue(w, 6 * copies + 8);
+    work_barrier(b);
+    work_shared(b, read / PIECE_BYTES / GROUP, PIECE_BYTES, 1);
+    work_instructions(b, (OpCost){.tensor = cycles}, (double)TARGET_WARP / GROUP);
+    work_wait(b, costs.shared_cycles); /* for the group's end */
+}
+
+static void write_results(const WideWork *w)
+{
+    WorkBuilder *b = w->b;
+    const WidePlan *p = w->p;
+    const Shape *s = p->inst->shape;
+    uint32_t lanes = p->result_is_last ? WIDE_PIECE : 2;
+    int64_t plane = p->result_size[Y] * p->result_size[X],
+            tiles = p->features / w->c->tile[FEATURES],
+            rows = ceil_div(p->result_size[Y], w->c->tile[ROWS]),
+            of_rows = w->c->tile[ROWS] * p->result_size[X];
+    double items = (double)(w->c->tile[FEATURES] * of_rows) / lanes,
+           trips = items / b->threads;
+    work_barrier(b);
+    /* matrices of 8 x 8, four at a time */
+    work_shared(b, (double)w->rooms.columns / 16, PIECE_BYTES, 1);
+    work_barrier(b);
+    work_preset(b, p->inst);
+    work_set_lanes(b, lanes);
+    const IndexExpr *step = work_loop_begin(b, trips, (int64_t)trips + 1, 4), *index[4];
+    int64_t across = p->result_is_last ? w->c->tile[FEATURES] / lanes : of_rows / lanes;
+    const IndexExpr *block = work_coordinate(
+        b, (WorkCoordinate){.block_div = tiles * rows, .block_mul = 1}, p->images);
+    const IndexExpr *tile = work_coordinate(
+        b, (WorkCoordinate){.block_div = tiles, .block_mod = rows, .block_mul = of_rows},
+        plane);
+    const IndexExpr *in = work_coordinate(
+        b, (WorkCoordinate){.thread_div = 1, .thread_mod = across}, across);
+    const IndexExpr *down = work_coordinate(b, (WorkCoordinate){.thread_div = across},
+                                            ceil_div(b->threads, across));
+    int64_t at_once = b->threads / across;
+    down = ix_add(b->ix, down, ix_mul(b->ix, step, at_once < 1 ? 1 : at_once));
+    in = ix_add(b->ix, ix_mul(b->ix, in, lanes), work_lane(b));
+    const IndexExpr *feature = work_coordinate(
+        b,
+        (WorkCoordinate){
+            .block_div = 1, .block_mod = tiles, .block_mul = w->c->tile[FEATURES]},
+        p->features);
+    const IndexExpr *at;
+    if (p->result_is_last)
+        at = ix_add(
+            b->ix,
+            ix_mul(b->ix,
+                   ix_add(b->ix, ix_mul(b->ix, block, plane), ix_add(b->ix, tile, down)),
+                   p->features),
+            ix_add(b->ix, feature, in));
+    else
+        at = ix_add(b->ix,
+                    ix_mul(b->ix,
+                           ix_add(b->ix, ix_mul(b->ix, block, p->features),
+                                  ix_add(b->ix, feature, down)),
+                           plane),
+                    ix_add(b->ix, tile, in));
+    index_delinear(b->ix, s, at, index);
+    work_shared(b, 1, 2.0 * lanes, 1);
+    for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++)
+        work_result(b, i, index);
+    work_loop_end(b, 0);
+    work_set_lanes(b, 1);
+}
+
+static void add_traffic(const WideWork *w, KernelWork *out)
+{
+    const Instruction *inst = w->p->inst;
+    const WidePlan *p = w->p;
+    double arrays = (double)shape_bytes(inst->operands[0]->shape) +
+                    (double)shape_bytes(inst->operands[1]->shape);
+    double patch =
+               (double)(w->rooms.rows * p->stride * p->size[X]) * 2, /* of a channel */
+        filter = (double)(p->window[Y] * p->window[X]) * (double)w->c->tile[FEATURES] * 2;
+    out->read_bytes += arrays;
+    out->needed_bytes += arrays;
+    out->l2_bytes += out->blocks * (double)p->channels * (patch + filter);
+}
+
+void work_wide_convolution(const KernelDesign *d, KernelWork *out)
+{
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    WorkBuilder *b = work_begin(d);
+    WideWork w = {.b = b, .p = p, .c = c};
+    wide_rooms(d, &w.rooms);
+    work_registers(b, (double)w.rooms.columns / 2 + 16); /* sums; stages, descriptors */
+    int64_t steps = p->channels / c->depth, taps = p->window[Y] * p->window[X];
+    work_loop_begin(b, (double)steps, steps, 1);
+    fill_patch(&w);
+    work_loop_begin(b, (double)taps, taps, (double)c->stages);
+    multiply_tap(&w);
+    work_loop_end(b, 0);
+    work_barrier(b);
+    work_loop_end(b, 0);
+    write_results(&w);
+    b->product_operations =
+        2 * (double)shape_elements(p->inst->shape) * (double)(p->channels * taps);
+    b->operations += b->product_operations;
+    b->product_type = p->inst->operands[0]->shape->dtype;
+    work_end(b, out);
+    add_traffic(&w, out);
+}
