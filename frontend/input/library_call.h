@@ -12,6 +12,7 @@ typedef struct Call {
     Rewriter r;
     Instruction *inst;
     const Shape *shape;  /* of the result, or of the first one */
+    Instruction *second; /* result, where the call says that there is one */
     json_t *config;      /* the object inside of the backend_config; borrowed */
     uint32_t next;       /* operand */
     const char *trouble; /* text in the module's arena */

@@ -6,6 +6,7 @@
 #include "frontend/input/library_call.h"
 #include "ir/attribute/config.h"
 #include "ir/custom_call/custom_call.h"
+#include "ir/number/number.h"
 
 /* -- the configuration ----------------------------------------------------------------------------- */
 
@@ -192,14 +193,21 @@ static Instruction *gelu(Call *c, Instruction *x)
 
 /* -- products ------------------------------------------------------------------------------------ */
 
-/* What follows the product: a bias along the last dimension, and a function. */
+/* What follows the product: a bias along the last dimension, and a function; what that is taken of may be a result, too. */
 static const struct Epilogue {
     const char *name;
-    bool has_bias, has_relu, has_gelu;
-} epilogues[] = {{"DEFAULT", false, false, false}, {"BIAS", true, false, false},
-                 {"RELU", false, true, false},     {"GELU", false, false, true},
-                 {"BIAS_RELU", true, true, false}, {"BIASRELU", true, true, false},
-                 {"BIAS_GELU", true, false, true}, {"BIASGELU", true, false, true}};
+    bool has_bias, has_relu, has_gelu, keeps_input;
+} epilogues[] = {
+    {.name = "DEFAULT"},
+    {"BIAS", .has_bias = true},
+    {"RELU", .has_relu = true},
+    {"GELU", .has_gelu = true},
+    {"GELU_AUX", .has_gelu = true, .keeps_input = true},
+    {"BIAS_RELU", .has_bias = true, .has_relu = true},
+    {"BIASRELU", .has_bias = true, .has_relu = true},
+    {"BIAS_GELU", .has_bias = true, .has_gelu = true},
+    {"BIASGELU", .has_bias = true, .has_gelu = true},
+    {"BIAS_GELU_AUX", .has_bias = true, .has_gelu = true, .keeps_input = true}};
 
 static const struct Epilogue *epilogue_of(Call *c)
 {
@@ -242,8 +250,8 @@ static Instruction *times_scale(Call *c, Instruction *x)
                      rw_broadcast(&c->r, x->shape, scale, 0, NULL));
 }
 
-/* act(alpha * lhs rhs + beta * c + bias), rounded once; the product times as many scales, operands behind c. */
-static Instruction *product(Call *c, uint32_t scales)
+/* act(alpha * lhs rhs + beta * c + bias), not rounded yet; the product times as many scales, operands behind c. */
+static Instruction *wide_product(Call *c, uint32_t scales)
 {
     double alpha = call_number(c, "alpha_real", 1), beta = call_number(c, "beta", 0);
     const struct Epilogue *e = epilogue_of(c);
@@ -264,24 +272,64 @@ static Instruction *product(Call *c, uint32_t scales)
         x = plus_vector(c, x, (int64_t)c->shape->rank - 1);
     if (x == NULL)
         return NULL;
-    x = e->has_relu ? relu(c, x) : e->has_gelu ? gelu(c, x) : x;
-    return call_as(c, x, c->shape->dtype);
+    if (e->keeps_input)
+        c->second = x;
+    return e->has_relu ? relu(c, x) : e->has_gelu ? gelu(c, x) : x;
 }
 
 static Instruction *read_product(Call *c)
 {
-    return product(c, 0);
+    Instruction *x = wide_product(c, 0);
+    return x != NULL ? call_as(c, x, c->shape->dtype) : NULL;
 }
 
-/* Of f8, each factor times a number. A result of f8 has a scale of its own, which is not read. */
+/* The largest size of an element. */
+static Instruction *largest(Call *c, Instruction *x)
+{
+    Rewriter *r = &c->r;
+    const Shape *s = shape_scalar(r->m->intern, DT_F32);
+    int64_t dims[CALL_MOST_RANK];
+    for (uint32_t d = 0; d < x->shape->rank; d++)
+        dims[d] = d;
+    Instruction *reduce =
+        rw_binary(r, OP_REDUCE, s, rw_unary(r, OP_ABS, x->shape, x), rw_splat(r, s, 0));
+    inst_set_ints(reduce, ATTR_DIMENSIONS, dims, x->shape->rank);
+    inst_set_computation(reduce, ATTR_TO_APPLY,
+                         module_add_reducer(r->m, OP_MAXIMUM, DT_F32));
+    return reduce;
+}
+
+/* Times a scale, if there is one, and to the largest number of f8 where it would leave its range. */
+static Instruction *narrowed(Call *c, Instruction *x)
+{
+    double most = number_max_finite(c->shape->dtype);
+    if (c->next < c->inst->operand_count)
+        x = times_scale(c, x);
+    if (x == NULL)
+        return NULL;
+    Instruction *sides[3] = {rw_splat(&c->r, x->shape, -most), x,
+                             rw_splat(&c->r, x->shape, most)};
+    return call_as(c, rw_add(&c->r, OP_CLAMP, x->shape, 3, sides), c->shape->dtype);
+}
+
+/* Of f8, each factor times a number. A result of f8 may have a scale of its own, the last operand; the second result is then the
+ * largest size of what is scaled. */
 static Instruction *read_f8_product(Call *c)
 {
-    if (dtype_is_float(c->shape->dtype) && dtype_info[c->shape->dtype].bits >= 16)
-        return product(c, 2);
-    c->trouble =
-        arena_printf(c->r.m->arena, "its result of %s is not read: bf16, f16 or f32 is",
-                     dtype_name(c->shape->dtype));
-    return NULL;
+    DType t = c->shape->dtype;
+    bool is_narrow = dtype_is_float(t) && dtype_info[t].bits == 8;
+    if (!dtype_is_float(t) || (!is_narrow && dtype_info[t].bits < 16)) {
+        c->trouble = arena_printf(c->r.m->arena,
+                                  "its result of %s is not read: f8, bf16, f16 or f32 is",
+                                  dtype_name(t));
+        return NULL;
+    }
+    Instruction *x = wide_product(c, 2);
+    if (x == NULL || !is_narrow)
+        return x != NULL ? call_as(c, x, t) : NULL;
+    if (c->second == NULL && shape_leaf_count(c->inst->shape) == 3)
+        c->second = largest(c, x);
+    return narrowed(c, x);
 }
 
 /* -- convolutions -------------------------------------------------------------------------------- */
@@ -555,23 +603,44 @@ static const struct Callee *target_of(const Instruction *inst)
     return NULL;
 }
 
-/* The result, and zeros for what was the library's workspace. */
+/* The result, or both, and zeros for what was the library's workspace. */
 static Instruction *with_workspace(Call *c, Instruction *result)
 {
     const Shape *s = c->inst->shape;
     if (shape_is_array(s))
         return result;
-    Instruction *leaves[2] = {result, rw_splat_int(&c->r, shape_leaf(s, 1), 0)};
-    return rw_add(&c->r, OP_TUPLE, s, 2, leaves);
+    uint32_t last = (uint32_t)shape_leaf_count(s) - 1;
+    Instruction *leaves[3] = {result};
+    if (last == 2)
+        leaves[1] = rw_in_layout(&c->r, shape_leaf(s, 1),
+                                 call_as(c, c->second, shape_leaf(s, 1)->dtype));
+    leaves[last] = rw_splat_int(&c->r, shape_leaf(s, last), 0);
+    return rw_add(&c->r, OP_TUPLE, s, last + 1, leaves);
+}
+
+/* A second result is one that the call has. */
+static bool has_second(Call *c)
+{
+    const Shape *s = c->inst->shape;
+    if (shape_is_array(s) || shape_leaf_count(s) == 2)
+        return true;
+    if (c->second == NULL)
+        c->trouble = "it has a second result that its configuration does not";
+    else if (!shape_is_array(shape_leaf(s, 1)) ||
+             !shape_same_dims(shape_leaf(s, 1), c->second->shape) ||
+             !dtype_is_float(shape_leaf(s, 1)->dtype))
+        c->trouble = "its second result has another shape than the configuration says";
+    return c->trouble == NULL;
 }
 
 static bool has_form(Call *c)
 {
     const Shape *s = c->inst->shape;
-    bool has_workspace = !shape_is_array(s) && shape_leaf_count(s) == 2 &&
-                         dtype_is_integer(shape_leaf(s, 1)->dtype);
+    size_t n = shape_leaf_count(s);
+    bool has_workspace = !shape_is_array(s) && (n == 2 || n == 3) && s->rank == n &&
+                         dtype_is_integer(shape_leaf(s, n - 1)->dtype);
     if (!shape_is_array(s) && !has_workspace)
-        c->trouble = "its result is not an array, or one and a workspace";
+        c->trouble = "its result is not one or two arrays, or those and a workspace";
     else if (c->shape->rank == 0 || c->shape->rank > CALL_MOST_RANK)
         c->trouble = "its result has no dimensions, or too many";
     return c->trouble == NULL;
@@ -600,6 +669,8 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
     if (result != NULL && c.trouble == NULL && c.next != inst->operand_count)
         c.trouble = arena_printf(m->arena, "it has %u operands, of which %u are read",
                                  inst->operand_count, c.next);
+    if (result != NULL && c.trouble == NULL && !target->is_whole)
+        has_second(&c);
     json_decref(root);
     if (c.is_left)
         return inst;
