@@ -13,11 +13,13 @@ typedef struct ChainLower {
     const TileChainMapping *m;
     TileFill fill;
     LLVMValueRef begin, end; /* tiles of the loop: i32 */
+    LLVMValueRef inside_begin,
+        inside_end; /* those of which predicates are known: i32; NULL: from begin, to end */
     LLVMValueRef **kept
         [TILE_CHAIN_DOTS]; /* [steps] fragments of what stays; NULL: not in registers */
 } ChainLower;
 
-enum { MOST_KEPT_WORDS = 32 /* that stay in registers */, WORD_BYTES = 4 };
+enum { WORD_BYTES = 4 };
 
 static uint32_t registers_of(const LinearLayout *layout)
 {
@@ -32,6 +34,12 @@ static LLVMValueRef bound(ChainLower *a, const IndexExpr *e)
     TileLower *l = &a->l;
     e = ix_substitute(l->e->ix, e, IX_SYMBOL, l->p->dim_count, l->tile);
     return emit_index(l->e, e, 0);
+}
+
+/* The number of a tile: their numbers are small, and each 64-bit one would take another register. */
+static LLVMValueRef narrow_bound(ChainLower *a, const IndexExpr *e)
+{
+    return LLVMBuildTrunc(a->l.k->builder, bound(a, e), gx_int_type(a->l.k, 32), "");
 }
 
 /* None or all tiles instead of fewer than none and more than there are. */
@@ -61,7 +69,10 @@ static void find_bounds(ChainLower *a)
     a->end = clamped(a, a->end, loop->end->range, none, all);
     if (l->parts.count > 1)
         parts_bounds(l, &a->begin, &a->end);
-    /* their numbers are small, and each 64-bit one would take another register */
+    if (a->m->has_edges && loop->inside_begin != loop->begin)
+        a->inside_begin = narrow_bound(a, loop->inside_begin);
+    if (a->m->has_edges && loop->inside_end != loop->end)
+        a->inside_end = narrow_bound(a, loop->inside_end);
     a->begin = LLVMBuildTrunc(b, a->begin, gx_int_type(l->k, 32), "");
     a->end = LLVMBuildTrunc(b, a->end, gx_int_type(l->k, 32), "");
 }
@@ -100,22 +111,22 @@ static void bring_kept(ChainLower *a)
     fill_end(l, &fill, none, gx_i32(l->k, 0), NULL);
 }
 
-/* Small ones need not be loaded for each tile of columns. */
+/* Some need not be loaded for each tile of columns. */
 static void keep(ChainLower *a)
 {
     TileLower *l = &a->l;
     const TileFill fill = kept_fill(a);
-    uint32_t words = 0;
-    for (uint32_t i = 0; i < fill.count; i++) {
-        l->m = &a->m->inner[i];
-        words += steps_of(l->m) * factor_words(l, fill.factors[i]);
-    }
-    if (words > MOST_KEPT_WORDS)
+    bool is_any = false;
+    for (uint32_t i = 0; i < fill.count; i++)
+        is_any |= fill.factors[i]->is_kept;
+    if (!is_any)
         return;
     if (fill_copies(&fill))
         gx_copy_wait(l->k, a->m->stages - 1);
     gx_barrier(l->k);
     for (uint32_t i = 0; i < fill.count; i++) {
+        if (!fill.factors[i]->is_kept)
+            continue;
         l->m = &a->m->inner[i];
         a->kept[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef *, steps_of(l->m));
         for (uint32_t step = 0; step < steps_of(l->m); step++)
@@ -358,6 +369,20 @@ static LLVMValueRef stage_place(ChainLower *a, LLVMValueRef stage)
     return gx_add_natural(a->l.k, stage, gx_i32(a->l.k, (uint32_t)a->m->stage_offset));
 }
 
+/* Predicates are known of the tile at hand. */
+static LLVMValueRef is_inside(ChainLower *a, LLVMValueRef number)
+{
+    LLVMBuilderRef b = a->l.k->builder;
+    LLVMValueRef after = NULL, before = NULL;
+    if (a->inside_begin != NULL)
+        after = LLVMBuildICmp(b, LLVMIntSGE, number, a->inside_begin, "");
+    if (a->inside_end != NULL)
+        before = LLVMBuildICmp(b, LLVMIntSLT, number, a->inside_end, "");
+    return after == NULL    ? before
+           : before == NULL ? after
+                            : LLVMBuildAnd(b, after, before, "");
+}
+
 /* One tile of columns: what it makes of what is carried goes to `next`. */
 static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
 {
@@ -366,6 +391,7 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
     LLVMValueRef stage = stage_place(a, s->carried[s->count - 1]);
     uint32_t n = 0;
     l->tile[loop->dim] = tile_at(a, s->loop.index);
+    l->inside = is_inside(a, s->loop.index);
     tile_forget(l);
     hold_carried(a, &loop->body, TILE_CARRIED, 0, in_registers(a->m), s->carried);
     for (uint32_t i = 0; i < a->m->inner_count; i++)
@@ -410,6 +436,7 @@ static LLVMValueRef *run_loop(ChainLower *a)
     }
     struct LoweredTile *loaded = l->memo; /* for the stage that is filled */
     run_step(a, &s, next);
+    l->inside = NULL;
     l->memo = loaded;
     if (ahead != 0)
         fill_end(l, &a->fill, tile_at(a, later), free_stage, more);

@@ -24,6 +24,8 @@ typedef struct TileLower {
     LinearLayout reduced;  /* of what reductions take */
     uint32_t
         pair; /* bit of the numbers of registers that become one word; 0: see pairs.c */
+    LLVMValueRef
+        inside; /* i1: predicates that are known of tiles inside a band hold; NULL: nothing is known */
     const TileResult *result; /* what is stored now; NULL: nothing yet */
     uint32_t
         until; /* tiles are made in windows, up to this register now; 0: all of them */

@@ -192,6 +192,29 @@ static void convert_all(TileLower *l, Conversion *c, LLVMValueRef *out)
     c->count = 0;
 }
 
+/* A choice that is known inside a band: all threads compute it in tiles at the edges only. */
+static bool make_choice(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                        LLVMValueRef *out)
+{
+    const TileOp *known = l->inside != NULL ? tile_known_choice(op) : NULL;
+    uint32_t count = register_count(layout), same = same_bits(layout);
+    LLVMBuilderRef b = l->k->builder;
+    GxIf edge;
+    if (known == NULL || l->until != 0)
+        return false;
+    LLVMValueRef *x = tile_registers(l, op->operands[1], layout),
+                 *y = tile_registers(l, op->operands[2], layout);
+    emit_if_begin(l->e, &edge, LLVMBuildNot(b, l->inside, ""));
+    LoweredTile *before = l->memo;
+    LLVMValueRef *p = tile_registers(l, op->operands[0], layout);
+    for (uint32_t r = 0; r < count; r++)
+        out[r] =
+            (r & same) != 0 ? out[r & ~same] : LLVMBuildSelect(b, p[r], x[r], y[r], "");
+    l->memo = before; /* what was made there is there only */
+    emit_if_end_or(l->e, &edge, out, known == op->operands[1] ? x : y, count);
+    return true;
+}
+
 static void make_apply(TileLower *l, const TileOp *op, const LinearLayout *layout,
                        RegisterWindow w, LLVMValueRef *out)
 {
@@ -199,7 +222,7 @@ static void make_apply(TileLower *l, const TileOp *op, const LinearLayout *layou
     uint32_t same = same_bits(layout);
     Conversion c = {.from = op->operands[0]->dtype, .to = op->dtype};
     bool is_all = w.first == 0 && w.end == register_count(layout);
-    if (is_all && pairs_apply(l, op, layout, out))
+    if (is_all && (pairs_apply(l, op, layout, out) || make_choice(l, op, layout, out)))
         return;
     for (uint32_t i = 0; i < op->operand_count; i++)
         operands[i] = tile_registers(l, op->operands[i], layout);

@@ -209,8 +209,12 @@ static const TileIrTile *compare(TileIrLower *l, const TileOp *op, DType t,
 static const TileIrTile *power(TileIrLower *l, const TileOp *op,
                                const TileIrTile *const *in)
 {
-    return tile_is_exp2(op) ? tileir_unary(l, TILEIR_EXP2, in[1])
-                            : tileir_binary(l, TILEIR_POW, in[0], in[1]);
+    static const char flushes[] = "\1"; /* what is below the least normal number is 0 */
+    if (!tile_is_exp2(op))
+        return tileir_binary(l, TILEIR_POW, in[0], in[1]);
+    return in[1] == NULL
+               ? NULL
+               : tileir_make(l, TILEIR_EXP2, in[1]->element, flushes, 1, &in[1]);
 }
 
 static const TileIrTile *compute(TileIrLower *l, const TileOp *op, DType t,
@@ -242,6 +246,19 @@ static const TileIrTile *compute(TileIrLower *l, const TileOp *op, DType t,
     return make_simple(l, code, t, op->operand_count, in);
 }
 
+/* A sum or difference of f32 with a product: rounded once. */
+static const TileIrTile *multiply_add(TileIrLower *l, const TileOp *op, uint32_t fused,
+                                      const TileOrder *order)
+{
+    const TileOp *product = op->operands[fused];
+    const TileIrTile *in[] = {tileir_value(l, product->operands[0], order),
+                              tileir_value(l, product->operands[1], order),
+                              tileir_value(l, op->operands[!fused], order)};
+    if (op->inst->op == OP_SUBTRACT) /* what is taken away */
+        in[fused == 0 ? 2 : 0] = tileir_unary(l, TILEIR_NEGF, in[fused == 0 ? 2 : 0]);
+    return tileir_make(l, TILEIR_FMA, TILEIR_F32, NULL, 3, in);
+}
+
 const TileIrTile *tileir_apply(TileIrLower *l, const TileOp *op, const TileOrder *order)
 {
     enum { MOST_OPERANDS = 3 };
@@ -250,6 +267,12 @@ const TileIrTile *tileir_apply(TileIrLower *l, const TileOp *op, const TileOrder
     uint32_t first = code == OP_SELECT ? 1 : 0;
     if (op->operand_count > MOST_OPERANDS)
         return tileir_lacks(l, "an operation that Tile IR lacks");
+    const TileOp *choice = l->is_inside ? tile_known_choice(op) : NULL;
+    if (choice != NULL)
+        return tileir_value(l, choice, order);
+    uint32_t fused = tile_fused_operand(op);
+    if (fused < 2)
+        return multiply_add(l, op, fused, order);
     for (uint32_t i = 0; i < op->operand_count; i++)
         in[i] = tileir_value(l, op->operands[i], order);
     DType t = op->operands[first]->dtype, wide = wide_type(t);

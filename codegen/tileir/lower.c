@@ -323,45 +323,64 @@ const TileIrTile *tileir_value(TileIrLower *l, const TileOp *op, const TileOrder
 
 /* -- loops ---------------------------------------------------------------------------------------- */
 
-static bool begin_loop(TileIrLower *l, const TileOp *op, TileIrOp **out,
-                       const TileIrTile **starts)
+enum { SECTIONS = 3 /* of a loop: the tiles inside, and those before and behind them */ };
+
+static const TileIrTile *smaller(TileIrLower *l, const TileIrTile *x, const TileIrTile *y)
+{
+    return x == NULL || y == NULL ? NULL : tileir_binary(l, TILEIR_MINI, x, y);
+}
+
+static const TileIrTile *larger(TileIrLower *l, const TileIrTile *x, const TileIrTile *y)
+{
+    return x == NULL || y == NULL ? NULL : tileir_binary(l, TILEIR_MAXI, x, y);
+}
+
+/* The sections' bounds, [SECTIONS + 1]; one that is NULL belongs to no section. False: something is in the way. */
+static bool find_bounds(TileIrLower *l, const TileOp *op, const TileIrTile **bounds)
 {
     static const TileOrder none = {0};
-    const IndexExpr *bounds[] = {op->begin, op->end, ix_const(l->p->ix, 1)};
-    uint32_t *types = ARENA_ARRAY(l->arena, uint32_t, (size_t)op->operand_count + 1);
-    const TileIrTile *limits[3];
-    for (uint32_t i = 0; i < 3; i++) {
-        limits[i] = tileir_index(l, bounds[i], op, &none, false);
-        if (limits[i] == NULL)
-            return false;
-    }
-    /* bounds may reach over the tiles that there are */
+    /* they may reach over the tiles that there are */
     const TileIrTile *count =
-        tileir_bits(l, TILEIR_I32, (uint64_t)tile_count(&l->p->dims[op->dim]), 0, NULL);
-    limits[0] =
-        tileir_binary(l, TILEIR_MAXI, limits[0], tileir_bits(l, TILEIR_I32, 0, 0, NULL));
-    limits[1] = tileir_binary(l, TILEIR_MINI, limits[1], count);
+                         tileir_bits(l, TILEIR_I32,
+                                     (uint64_t)tile_count(&l->p->dims[op->dim]), 0, NULL),
+                     *first = larger(l, tileir_index(l, op->begin, op, &none, false),
+                                     tileir_bits(l, TILEIR_I32, 0, 0, NULL)),
+                     *end = smaller(l, tileir_index(l, op->end, op, &none, false), count);
     if (op->most != NULL)
-        limits[1] =
-            tileir_binary(l, TILEIR_MINI, limits[1], tileir_value(l, op->most, &none));
-    if (limits[1] == NULL)
+        end = smaller(l, end, tileir_value(l, op->most, &none));
+    bounds[0] = first;
+    bounds[1] = bounds[2] = NULL;
+    bounds[SECTIONS] = end;
+    if (first == NULL || end == NULL)
         return false;
+    if (op->inside_begin != NULL && op->inside_begin != op->begin)
+        bounds[1] = smaller(
+            l, larger(l, tileir_index(l, op->inside_begin, op, &none, false), first),
+            end);
+    if (op->inside_end != NULL && op->inside_end != op->end)
+        bounds[2] = smaller(l,
+                            larger(l, tileir_index(l, op->inside_end, op, &none, false),
+                                   bounds[1] != NULL ? bounds[1] : first),
+                            end);
+    return l->why == NULL;
+}
+
+static TileIrOp *begin_loop(TileIrLower *l, const TileOp *op, const TileIrTile *begin,
+                            const TileIrTile *end, const TileIrTile *const *starts)
+{
+    const TileIrTile *limits[] = {begin, end, tileir_bits(l, TILEIR_I32, 1, 0, NULL)};
+    uint32_t *types = ARENA_ARRAY(l->arena, uint32_t, (size_t)op->operand_count + 1);
     types[0] = tileir_type(l, TILEIR_I32, 0, NULL);
-    for (uint32_t i = 0; i < op->operand_count; i++) {
-        TileOrder order = tileir_order(l, op->operands[i]->dims);
-        starts[i] = tileir_value(l, op->operands[i], &order);
-        if (starts[i] == NULL)
-            return false;
-        types[i + 1] = starts[i]->value->type;
-    }
-    *out = bytecode_op_counted(l->m, TILEIR_FOR, op->operand_count, types + 1);
-    bytecode_operand_count(*out, 3 + op->operand_count);
-    for (uint32_t i = 0; i < 3; i++)
-        bytecode_operand(*out, limits[i]->value);
     for (uint32_t i = 0; i < op->operand_count; i++)
-        bytecode_operand(*out, starts[i]->value);
-    bytecode_body(*out, op->operand_count + 1, types);
-    return true;
+        types[i + 1] = starts[i]->value->type;
+    TileIrOp *out = bytecode_op_counted(l->m, TILEIR_FOR, op->operand_count, types + 1);
+    bytecode_operand_count(out, 3 + op->operand_count);
+    for (uint32_t i = 0; i < 3; i++)
+        bytecode_operand(out, limits[i]->value);
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        bytecode_operand(out, starts[i]->value);
+    bytecode_body(out, op->operand_count + 1, types);
+    return out;
 }
 
 /* What the loop carries is known by its CARRIED or FINAL operations. */
@@ -377,29 +396,11 @@ static void name_carried(TileIrLower *l, const TileOp *loop, TileKind kind,
     }
 }
 
-static bool make_loop(TileIrLower *l, const TileOp *op)
+static bool make_body(TileIrLower *l, const TileOp *op, TileIrBlock *body)
 {
-    uint32_t count = op->operand_count;
-    const TileIrTile **starts = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1),
-                     **carried = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1);
-    TileIrOp *loop;
-    if (op->depth + 1 > TILE_MOST_DIMS || !begin_loop(l, op, &loop, starts))
-        return false;
-    TileIrBlock *at = l->at, *body = bytecode_loop_body(loop);
-    TileIrTile *number = ARENA_NEW(l->arena, TileIrTile);
-    *number = (TileIrTile){.value = &body->arguments[0], .element = TILEIR_I32};
-    for (uint32_t i = 0; i < count; i++) {
-        TileIrTile *t = ARENA_NEW(l->arena, TileIrTile);
-        *t = *starts[i];
-        t->value = &body->arguments[i + 1];
-        carried[i] = t;
-    }
-    l->tile[op->dim] = number;
-    l->blocks[op->depth + 1] = l->at = body;
-    name_carried(l, op, TILE_CARRIED, carried);
     TileIrOp *next = bytecode_op_counted(l->m, TILEIR_CONTINUE, 0, NULL);
-    bytecode_operand_count(next, count);
-    for (uint32_t i = 0; i < count; i++) {
+    bytecode_operand_count(next, op->operand_count);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
         TileOrder order = tileir_order(l, op->operands[i]->dims);
         const TileIrTile *t = tileir_value(l, op->next[i], &order);
         if (t == NULL)
@@ -407,12 +408,68 @@ static bool make_loop(TileIrLower *l, const TileOp *op)
         bytecode_operand(next, t->value);
     }
     bytecode_append(body, next);
+    return true;
+}
+
+/* Tiles begin .. end - 1; `carried` goes in and comes out. */
+static bool make_section(TileIrLower *l, const TileOp *op, const TileIrTile *begin,
+                         const TileIrTile *end, const TileIrTile **carried)
+{
+    uint32_t count = op->operand_count;
+    const TileIrTile **inside = ARENA_ARRAY(l->arena, const TileIrTile *, count + 1);
+    TileIrOp *loop = begin_loop(l, op, begin, end, carried);
+    TileIrBlock *at = l->at, *body = bytecode_loop_body(loop);
+    TileIrTile *number = ARENA_NEW(l->arena, TileIrTile);
+    *number = (TileIrTile){.value = &body->arguments[0], .element = TILEIR_I32};
+    for (uint32_t i = 0; i < count; i++) {
+        TileIrTile *t = ARENA_NEW(l->arena, TileIrTile);
+        *t = *carried[i];
+        t->value = &body->arguments[i + 1];
+        inside[i] = t;
+    }
+    for (uint32_t i = 0; i < l->p->op_count; i++) { /* of the section before */
+        if (l->ops[i] != NULL && l->ops[i]->depth > op->depth)
+            l->memo[i] = NULL;
+    }
+    l->tile[op->dim] = number;
+    l->blocks[op->depth + 1] = l->at = body;
+    name_carried(l, op, TILE_CARRIED, inside);
+    if (!make_body(l, op, body))
+        return false;
     l->tile[op->dim] = NULL;
     l->at = at;
     bytecode_append(at, loop);
     for (uint32_t i = 0; i < count; i++)
-        carried[i] = tileir_tile_of(l, loop, i, starts[i]->element, starts[i]->rank,
-                                    starts[i]->sizes);
+        carried[i] = tileir_tile_of(l, loop, i, carried[i]->element, carried[i]->rank,
+                                    carried[i]->sizes);
+    return true;
+}
+
+/* A loop for each section: predicates that are known inside are not computed there. */
+static bool make_loop(TileIrLower *l, const TileOp *op)
+{
+    const TileIrTile *bounds[SECTIONS + 1],
+        **carried =
+            ARENA_ARRAY(l->arena, const TileIrTile *, (size_t)op->operand_count + 1);
+    if (op->depth + 1 > TILE_MOST_DIMS || !find_bounds(l, op, bounds))
+        return false;
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        TileOrder order = tileir_order(l, op->operands[i]->dims);
+        carried[i] = tileir_value(l, op->operands[i], &order);
+        if (carried[i] == NULL)
+            return false;
+    }
+    uint32_t inside = bounds[1] != NULL;
+    const TileIrTile *begin = bounds[0];
+    for (uint32_t i = inside ? 0 : 1; i < SECTIONS; i++) {
+        uint32_t next = i + 1 == 2 && bounds[2] == NULL ? SECTIONS : i + 1;
+        l->is_inside = i == 1 && op->inside_begin != NULL;
+        if (!make_section(l, op, begin, bounds[next], carried))
+            return false;
+        begin = bounds[next];
+        i = next - 1;
+    }
+    l->is_inside = false;
     name_carried(l, op, TILE_FINAL, carried);
     return true;
 }

@@ -25,13 +25,14 @@ typedef struct TileIrLower {
     TileIrModule *m;
     const TileProgram *p;
     const KernelRequest *r;
-    const char *why;                          /* NULL: nothing is in the way yet */
-    TileIrBlock *blocks[TILE_MOST_DIMS + 1];  /* by loops around */
-    TileIrBlock *at;                          /* where operations go */
-    const TileIrTile **arguments;             /* pointers */
-    const TileIrTile *tile[TILE_MOST_DIMS];   /* number of the tile at hand, i32 */
-    const TileOp **ops;                       /* by id */
-    struct TileIrMemo **memo;                 /* by id */
+    const char *why;                         /* NULL: nothing is in the way yet */
+    TileIrBlock *blocks[TILE_MOST_DIMS + 1]; /* by loops around */
+    TileIrBlock *at;                         /* where operations go */
+    const TileIrTile **arguments;            /* pointers */
+    const TileIrTile *tile[TILE_MOST_DIMS];  /* number of the tile at hand, i32 */
+    const TileOp **ops;                      /* by id */
+    struct TileIrMemo **memo;                /* by id */
+    bool is_inside; /* predicates that are known of tiles inside a loop's band hold */
     const TileIrTile *groups[GROUP_USED + 1]; /* NULL: not asked for yet */
 } TileIrLower;
 

@@ -208,14 +208,6 @@ static void add_dims(AttentionBuilder *c, const TileConfig *config)
     p->dims[DIM_E] = (TileDim){"e", TILE_WHOLE, e, power_of_two(e < 16 ? 16 : e)};
 }
 
-static void set_bounds(const AttentionBuilder *c, TileOp *loop)
-{
-    static const AttentionBand all;
-    bool skips =
-        c->a->mask_count == 0; /* a row that nothing counts for is the mean of all */
-    tile_set_bounds(c->b.p, loop, DIM_M, skips ? &c->a->band : &all);
-}
-
 static TileOp *reduced(AttentionBuilder *c, OpCode combine, TileOp *x)
 {
     TileOp *op =
@@ -349,11 +341,12 @@ static bool build_all(AttentionBuilder *c)
     TileOp *loop = tile_make(b, TILE_LOOP, DT_F32, all, ATTENTION_CARRIED, start, false);
     loop->dim = DIM_N;
     loop->inst = c->a->o.base;
-    set_bounds(c, loop);
     b->loop = loop;
     if (q == NULL || !build_step(c, loop, q))
         return false;
     b->loop = NULL;
+    /* a row that nothing counts for is the mean of all */
+    tile_set_bounds(p, loop, DIM_M, &c->a->band, c->a->mask_count == 0);
     /* operations that were put before the loop stand behind it in the list */
     tile_move_last(&p->body, loop);
     at[ATTENTION_DEPTH] = tile_coordinate(p, DIM_E);
@@ -369,6 +362,8 @@ TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,
     tile_builder_init(&c.b, tile_program_create(a, fusion));
     add_dims(&c, config);
     bool done = build_all(&c);
+    if (done)
+        tile_finish(c.b.p);
     *why = done ? NULL : c.b.why;
     return done ? c.b.p : NULL;
 }

@@ -14,6 +14,7 @@ enum { DIM_B, DIM_M, DIM_N, DIM_WHOLE, LEAST_WHOLE = 16 };
 typedef struct ChainDot {
     const IndexExpr *const *index; /* of the result */
     uint32_t depth;                /* the program's dimension of its own */
+    double scale;                  /* of all weights: the sums are multiplied by it */
 } ChainDot;
 
 typedef struct ChainBuilder {
@@ -110,13 +111,26 @@ static void place_result(ChainBuilder *c, uint32_t i)
 
 /* -- dots ---------------------------------------------------------------------------------------- */
 
-/* A factor over a side and the terms. */
+/* Without the constant that all of its elements are multiplied by, if it is the kernel that rounds them. In f16 it may
+ * be what keeps them finite. */
+static const Instruction *without_scale(const Instruction *x, DType t, double *scale)
+{
+    uint32_t operand;
+    double by;
+    if (t != DT_BF16 || x->shape->dtype != DT_F32 || !attention_scaling(x, &operand, &by))
+        return x;
+    *scale = by;
+    return x->operands[operand];
+}
+
+/* A factor over a side and the terms; scale: a constant that is taken out of it, NULL: none is. */
 static TileOp *factor(TileBuilder *b, DType t, const Instruction *dot, uint32_t operand,
-                      const IndexExpr *const *index, uint32_t term)
+                      const IndexExpr *const *index, uint32_t term, double *scale)
 {
     const IndexExpr *const *at =
         operand_index(b, dot, operand, index, tile_coordinate(b->p, term));
-    TileOp *v = tile_value(b, dot_chain_factor(dot->operands[operand], t), at, NULL);
+    const Instruction *x = dot_chain_factor(dot->operands[operand], t);
+    TileOp *v = tile_value(b, scale != NULL ? without_scale(x, t, scale) : x, at, NULL);
     return v == NULL ? NULL : tile_convert(b, v, t);
 }
 
@@ -141,7 +155,7 @@ static TileOp *inner_dot(TileBuilder *b, const Instruction *dot,
     if (c->inner_count++ == DOT_CHAIN_MOST)
         return refuse(b, "inner dots are needed at several places");
     for (uint32_t i = 0; i < 2; i++) {
-        sides[i] = factor(b, c->chain->factor, dot, i, index, depth);
+        sides[i] = factor(b, c->chain->factor, dot, i, index, depth, NULL);
         if (sides[i] == NULL)
             return NULL;
     }
@@ -163,9 +177,10 @@ static bool outer_dot(ChainBuilder *c, uint32_t i, TileOp *sums, TileOp **next)
     const Instruction *dot = c->chain->dots[i];
     DType t = c->chain->factor;
     uint32_t w = c->chain->weights[i];
-    TileOp *weights = factor(b, t, dot, w, c->dots[i].index, DIM_N),
-           *other =
-               weights == NULL ? NULL : factor(b, t, dot, !w, c->dots[i].index, DIM_N);
+    TileOp *weights = factor(b, t, dot, w, c->dots[i].index, DIM_N, &c->dots[i].scale),
+           *other = weights == NULL
+                        ? NULL
+                        : factor(b, t, dot, !w, c->dots[i].index, DIM_N, NULL);
     uint32_t rows = bit(DIM_M) | bit(DIM_N), columns = bit(DIM_N) | bit(c->dots[i].depth);
     if (other == NULL)
         return false;
@@ -190,6 +205,7 @@ static void add_dims(ChainBuilder *c, const TileConfig *config)
     p->dims[DIM_M] = (TileDim){"m", TILE_GRID, s.sides[chain->weights[0]], config->m};
     p->dims[DIM_N] = (TileDim){"n", TILE_SEQUENTIAL, s.depth, config->n};
     for (uint32_t i = 0; i < chain->count; i++) {
+        c->dots[i].scale = 1;
         c->dots[i].depth =
             whole_dim(&c->b, dot_sizes(chain->dots[i]).sides[!chain->weights[i]]);
         place_result(c, i);
@@ -224,6 +240,10 @@ static bool build_loop(ChainBuilder *c)
     for (uint32_t i = 0; i < count; i++) {
         const Instruction *dot = c->chain->dots[i];
         TileOp *final = tile_carried(b, loop, i, TILE_FINAL);
+        if (c->dots[i].scale != 1)
+            final =
+                tile_apply(b, OP_MULTIPLY, DT_F32, 2,
+                           (TileOp *[]){final, tile_number(b, DT_F32, c->dots[i].scale)});
         b->given[i] = (TileGiven){.inst = dot,
                                   .index = c->dots[i].index,
                                   .value = tile_convert(b, final, dot->shape->dtype)};
@@ -296,7 +316,7 @@ static void set_bounds(ChainBuilder *c)
     const Instruction *inst = inst_first(c->b.comp);
     while (inst != NULL && (inst->op != OP_EXPONENTIAL || !find_band(c, inst, &band)))
         inst = inst_next(inst);
-    tile_set_bounds(c->b.p, c->loop, DIM_M, &band);
+    tile_set_bounds(c->b.p, c->loop, DIM_M, &band, true);
 }
 
 TileProgram *tile_build_chain(Arena *a, const Instruction *fusion, const DotChain *chain,
@@ -305,10 +325,13 @@ TileProgram *tile_build_chain(Arena *a, const Instruction *fusion, const DotChai
     ChainBuilder c = {.chain = chain};
     tile_builder_init(&c.b, tile_program_create(a, fusion));
     c.b.dot = inner_dot;
+    c.b.has_powers = true;
     add_dims(&c, config);
     bool done = build_loop(&c) && tile_store_results(&c.b);
-    if (done)
+    if (done) {
         set_bounds(&c);
+        tile_finish(c.b.p);
+    }
     *why = done ? NULL : c.b.why;
     return done ? c.b.p : NULL;
 }

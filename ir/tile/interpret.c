@@ -277,6 +277,24 @@ static void run_dot(Interpreter *r, const TileOp *op, int64_t count)
 
 static void run_block(Interpreter *r, const TileBlock *block);
 
+/* Predicates are what they are said to be in tiles of which all is inside. */
+static void check_known(Interpreter *r, const TileOp *loop)
+{
+    int64_t tile = r->tile[loop->dim];
+    if (loop->inside_begin == NULL || tile < index_value(r, loop, loop->inside_begin) ||
+        tile >= index_value(r, loop, loop->inside_end))
+        return;
+    for (uint32_t i = 0; i < loop->body.count; i++) {
+        const TileOp *op = loop->body.ops[i];
+        int64_t count = op->known != 0 ? tile_elements(r->p, op->dims) : 0;
+        for (int64_t k = 0; k < count; k++) {
+            bool is_true = number_get_int(DT_PRED, element_of(r, op, k)) != 0;
+            if (set_point(r, op->dims, k) && is_true != (op->known > 0))
+                r->wrong = "a predicate is not what it is said to be";
+        }
+    }
+}
+
 static void copy_value(Interpreter *r, const TileOp *to, const TileOp *from)
 {
     memcpy(r->values[to->id], r->values[from->id],
@@ -312,6 +330,7 @@ static void run_loop(Interpreter *r, const TileOp *op)
     for (r->tile[op->dim] = begin; r->tile[op->dim] < end && r->wrong == NULL;
          r->tile[op->dim]++) {
         run_block(r, &op->body);
+        check_known(r, op);
         for (uint32_t i = 0; i < n; i++)
             memcpy(next[i], r->values[op->next[i]->id],
                    (size_t)tile_elements(r->p, op->next[i]->dims) *

@@ -722,6 +722,7 @@ TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
         place_staged(c, &c->outer[i], target);
     c->shared_bytes = c->stage_offset + c->stage_bytes * stages;
     place_rows(c, warps, target);
+    tile_use_registers(c);
     *why = "a result has other elements";
     if (!place_results(a, c, target))
         return NULL;

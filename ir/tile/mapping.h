@@ -14,9 +14,11 @@
 #include "ir/tile/tile.h"
 
 typedef struct TileFactor {
-    TileOp *value;      /* operand of the dot */
-    bool is_copied;     /* asynchronously; else through registers */
-    bool is_held;       /* in registers, never in shared memory */
+    TileOp *value;  /* operand of the dot */
+    bool is_copied; /* asynchronously; else through registers */
+    bool is_held;   /* in registers, never in shared memory */
+    bool
+        is_kept; /* of a chain, the same for all its steps: fragments stay in registers */
     bool is_matrix;     /* fragments are loaded by ldmatrix, ... */
     bool is_transposed; /* ... in its .trans form */
     uint32_t fast;   /* the dimension along which a thread's elements lie side by side */
@@ -71,6 +73,8 @@ typedef struct TileChainMapping {
     LinearLayout rows; /* of what there is one of for each row: as the scores lie */
     uint32_t stages;   /* of what is staged */
     uint64_t stage_offset, stage_bytes, shared_bytes; /* behind what stays */
+    /* Predicates that are known inside a band are computed in tiles at its edges only: takes registers. */
+    bool has_edges;
     /* The last of what the loop carries waits in shared memory, from rows_offset on: registers are scarce. */
     bool shares_rows;
     uint64_t rows_offset;
@@ -103,6 +107,9 @@ uint32_t tile_distinct_bits(const LinearLayout *layout);
 uint32_t tile_row_registers(const TileChainMapping *m);
 /* Registers of a thread that the loop of a chain carries, without repetitions. */
 uint32_t tile_carried_registers(const TileChainMapping *m);
+
+/* Decides what registers have room for: factors that are kept, edges of a band. */
+void tile_use_registers(TileChainMapping *m);
 
 /* About how many registers a thread needs in its loop. */
 uint32_t tile_thread_registers(const TileMapping *m, const Target *target);

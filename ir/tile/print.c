@@ -83,6 +83,12 @@ static void add_loop(Printer *out, const TileOp *op, uint32_t depth)
     add_index(out, op->begin);
     text_string(t, " to ");
     add_index(out, op->end);
+    if (op->inside_begin != NULL) {
+        text_string(t, " inside ");
+        add_index(out, op->inside_begin);
+        text_string(t, " to ");
+        add_index(out, op->inside_end);
+    }
     if (op->most != NULL)
         text_printf(t, " but %%%u at most", op->most->id);
     text_string(t, " carrying");
@@ -165,6 +171,8 @@ static void add_op(Printer *out, const TileOp *op, uint32_t depth)
         text_printf(t, "final %%%u %u", op->loop->id, op->number);
         break;
     }
+    if (op->known != 0)
+        text_printf(t, " (inside: %s)", op->known > 0 ? "all" : "none");
     text_string(t, "\n");
 }
 

@@ -44,6 +44,83 @@ void tile_move_last(TileBlock *block, const TileOp *op)
         block->ops[kept] = moved;
 }
 
+static void mark(const TileOp *op, bool *is_used)
+{
+    if (op == NULL || is_used[op->id])
+        return;
+    is_used[op->id] = true;
+    mark(op->loop, is_used);
+    mark(op->most, is_used);
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        mark(op->operands[i], is_used);
+        if (op->kind == TILE_LOOP)
+            mark(op->next[i], is_used);
+    }
+}
+
+static void keep_used(TileBlock *block, const bool *is_used)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < block->count; i++) {
+        if (!is_used[block->ops[i]->id])
+            continue;
+        keep_used(&block->ops[i]->body, is_used);
+        block->ops[kept++] = block->ops[i];
+    }
+    block->count = kept;
+}
+
+static bool is_f32(const TileOp *op, OpCode code)
+{
+    return op->kind == TILE_APPLY && op->inst->op == code && op->dtype == DT_F32;
+}
+
+uint32_t tile_fused_operand(const TileOp *op)
+{
+    uint32_t i = 0;
+    if (!is_f32(op, OP_ADD) && !is_f32(op, OP_SUBTRACT))
+        return 2;
+    while (i < 2 && !op->operands[i]->is_fused)
+        i++;
+    return i;
+}
+
+static void begin_fused(TileBlock *block)
+{
+    for (uint32_t i = 0; i < block->count; i++) {
+        block->ops[i]->is_fused = is_f32(block->ops[i], OP_MULTIPLY);
+        begin_fused(&block->ops[i]->body);
+    }
+}
+
+/* A product that anything else reads is made anyway. */
+static void end_fused(const TileBlock *block)
+{
+    for (uint32_t i = 0; i < block->count; i++) {
+        const TileOp *op = block->ops[i];
+        uint32_t fused = tile_fused_operand(op);
+        for (uint32_t k = 0; k < op->operand_count; k++) {
+            op->operands[k]->is_fused &=
+                k == fused && op->operands[k]->depth == op->depth;
+            if (op->kind == TILE_LOOP)
+                op->next[k]->is_fused = false;
+        }
+        end_fused(&op->body);
+    }
+}
+
+void tile_finish(TileProgram *p)
+{
+    bool *is_used = ARENA_ARRAY(p->arena, bool, p->op_count);
+    for (uint32_t i = 0; i < p->body.count; i++) {
+        if (p->body.ops[i]->kind == TILE_STORE)
+            mark(p->body.ops[i], is_used);
+    }
+    keep_used(&p->body, is_used);
+    begin_fused(&p->body);
+    end_fused(&p->body);
+}
+
 const IndexExpr *tile_coordinate(const TileProgram *p, uint32_t dim)
 {
     return ix_dim(p->ix, dim, (Range){0, p->dims[dim].extent - 1});

@@ -115,3 +115,22 @@ uint32_t tile_carried_registers(const TileChainMapping *m)
         sum += distinct_registers(tile_carried_layout(m, m->loop->operands[i]));
     return sum;
 }
+
+/* What stays in shared memory is read for each tile of columns, unless registers have room for it beside sums and
+ * scores. Beside as many as CROWDED ptxas spills a few for a branch around predicates. */
+void tile_use_registers(TileChainMapping *c)
+{
+    enum { MOST_KEPT = 32, MOST_BESIDE = 160, CROWDED = 192 /* registers */ };
+    uint32_t kept = 0, used = 0;
+    for (uint32_t i = 0; i < c->outer_count; i++)
+        used += elements_of(&c->outer[i].sums);
+    for (uint32_t i = 0; i < c->inner_count; i++)
+        used += elements_of(&c->inner[i].sums);
+    c->has_edges = c->loop->inside_begin != NULL && used < CROWDED;
+    for (uint32_t i = 0; i < c->inner_count; i++) {
+        TileFactor *f = &c->inner[i].factors[0];
+        uint32_t words = words_of(elements_of(&f->fragment), f->value->dtype);
+        f->is_kept = kept + words <= MOST_KEPT && used + kept + words <= MOST_BESIDE;
+        kept += f->is_kept ? words : 0;
+    }
+}

@@ -82,13 +82,19 @@ struct TileOp {
     uint32_t dim;           /* LOOP */
     const IndexExpr *begin,
         *end; /* LOOP: SYMBOL i is the tile's number along dimension i; GROUP: begin, which tile */
-    TileOp *most;    /* LOOP: how many tiles it runs for at most, s32; NULL: all */
-    int64_t rows;    /* GROUP: coordinates of a tile; 0: a group is one tile */
-    int64_t among;   /* GROUP: coordinates of all */
-    TileBlock body;  /* LOOP */
-    TileOp **next;   /* LOOP: [operand_count] what is carried to the next step */
-    TileOp *loop;    /* CARRIED, FINAL */
+    /* LOOP: tiles of [inside_begin, inside_end) as far as the loop runs for them are such that predicates of the body are
+     * known there, for coordinates within the extents; NULL: there are no such predicates. */
+    const IndexExpr *inside_begin, *inside_end;
+    int8_t known;   /* in a body: 1, a predicate that is true in those tiles; -1: false */
+    TileOp *most;   /* LOOP: how many tiles it runs for at most, s32; NULL: all */
+    int64_t rows;   /* GROUP: coordinates of a tile; 0: a group is one tile */
+    int64_t among;  /* GROUP: coordinates of all */
+    TileBlock body; /* LOOP */
+    TileOp **next;  /* LOOP: [operand_count] what is carried to the next step */
+    TileOp *loop;   /* CARRIED, FINAL */
     uint32_t number; /* CARRIED, FINAL; GROUP: TileGroup */
+    bool
+        is_fused; /* APPLY: a product of f32 that is rounded with each sum that needs it, as one instruction */
 };
 
 typedef struct TileProgram {
@@ -139,8 +145,12 @@ bool tile_is_zero_behind(const TileOp *op, uint32_t dim);
 /* Elements of a tile over these dimensions. */
 int64_t tile_elements(const TileProgram *p, uint32_t dims);
 
+/* What a choice takes in those tiles of its loop where its predicate is known; NULL: it is not. */
+const TileOp *tile_known_choice(const TileOp *op);
 /* A power of the constant 2. */
 bool tile_is_exp2(const TileOp *op);
+/* The operand of a sum or difference that is a fused product: 0 or 1; 2: none. */
+uint32_t tile_fused_operand(const TileOp *op);
 
 /* NULL if the program keeps the rules above, else what is wrong with it. */
 const char *tile_verify(const TileProgram *p);
@@ -160,6 +170,8 @@ TileOp *tile_add(TileProgram *p, TileBlock *block, uint32_t depth, TileKind kind
                  TileOp *const *operands);
 /* Moves an operation of the block behind all others: a loop that stood open. */
 void tile_move_last(TileBlock *block, const TileOp *op);
+/* At the end: removes operations that no result needs, and finds the products that are fused. */
+void tile_finish(TileProgram *p);
 /* The coordinate along a dimension, as an expression. */
 const IndexExpr *tile_coordinate(const TileProgram *p, uint32_t dim);
 

@@ -348,6 +348,8 @@ static TileOp *value_apply(TileBuilder *b, const Instruction *inst,
         if (operands[i] == NULL)
             return NULL;
     }
+    if (b->has_powers && inst->op == OP_EXPONENTIAL && inst->shape->dtype == DT_F32)
+        return tile_exponential(b, operands[0]);
     return apply_to(b, inst, inst->operand_count, operands);
 }
 

@@ -38,6 +38,7 @@ typedef struct TileBuilder {
     TileOp **ops;           /* by id */
     size_t op_capacity;
     const IndexExpr *const **forced; /* by instruction id: see tile_force; NULL: none */
+    bool has_powers; /* exponentials are powers of two: see tile_exponential */
     const TileGuard
         *stored; /* where there are results; NULL: wherever the program has coordinates */
 } TileBuilder;
@@ -69,11 +70,11 @@ void tile_spread(const TileProgram *p, const int64_t *sizes, const uint32_t *dim
                  uint32_t count, int64_t fastest, const IndexExpr *number,
                  const IndexExpr **index);
 
-/* Sets the loop's bounds: tiles of its dimension that the band leaves a score of for some row of the tile of
- * rows. */
+/* Sets the loop's bounds when its body is complete: tiles of its dimension that the band leaves a score of for some row
+ * of the tile of rows, or (skips: false) all; and those that it leaves all scores of. */
 struct AttentionBand;
 void tile_set_bounds(const TileProgram *p, TileOp *loop, uint32_t rows,
-                     const struct AttentionBand *band);
+                     const struct AttentionBand *band, bool skips);
 
 /* An operation where its operands and expressions put it: inside the open loop or before it. */
 TileOp *tile_make(TileBuilder *b, TileKind kind, DType dtype, uint32_t dims,
@@ -86,6 +87,8 @@ TileOp *tile_apply(TileBuilder *b, OpCode op, DType dtype, uint32_t operand_coun
                    TileOp *const *operands);
 TileOp *tile_convert(TileBuilder *b, TileOp *op, DType dtype); /* itself if it has it */
 TileOp *tile_number(TileBuilder *b, DType dtype, double value);
+/* e^x in f32 as a power of two, exact to about |x| 2^-23; what x was made of may be left unused. */
+TileOp *tile_exponential(TileBuilder *b, TileOp *x);
 
 /* Sets what a load, a store or an index needs of expressions: RUNTIMEs become operands behind those that it
  * has, dimensions and place follow. NULL shape: no array. */

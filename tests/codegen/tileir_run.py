@@ -349,6 +349,8 @@ class Kernel:
             give(range(shape[0]))
         elif name == "divi":
             give([divided(x, y, rest) for x, y in zip(arg(0).data, arg(1).data)])
+        elif name == "fma":
+            give([x * y + z for x, y, z in zip(arg(0).data, arg(1).data, arg(2).data)])
         elif name in BINARY:
             give(map(BINARY[name], arg(0).data, arg(1).data))
         elif name in ("maxf", "minf"):

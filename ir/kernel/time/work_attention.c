@@ -67,7 +67,8 @@ static void soften(const AttentionWork *w)
 {
     const Attention *a = w->a;
     double each = registers_of(&w->m->inner[0].sums), alu = 2.5, fma = 3, mufu = 1;
-    alu += 2.0 * (a->band.rows != 0) + 6.0 * a->mask_count;
+    double edges = w->m->has_edges ? work_tile_edges(w->m->program, w->m->loop) : 1;
+    alu += 2.0 * (a->band.rows != 0) * edges + 6.0 * a->mask_count;
     if (a->bias.base != NULL) {
         fma += 2;
         alu += 4;
@@ -163,7 +164,7 @@ void work_attention(const KernelDesign *d, KernelWork *out)
     move_tile(&w, &a->k, (uint32_t)a->k.base->parameter, head, first, w.columns, false);
     move_tile(&w, &a->v, (uint32_t)a->v.base->parameter, head, first, w.columns, false);
     work_barrier(b);
-    work_chain_dot(b, &w.m->inner[0], true);
+    work_chain_dot(b, &w.m->inner[0], !w.m->inner[0].factors[0].is_kept);
     read_bias(&w, first);
     soften(&w);
     work_chain_dot(b, &w.m->outer[0], false);

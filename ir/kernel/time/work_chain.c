@@ -48,12 +48,6 @@ double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
     return 2 * times * sizes[0] * sizes[1] * sizes[2];
 }
 
-static OpCost cost_of(const TileOp *op)
-{
-    return op->inst->op == OP_CONVERT ? convert_cost(op->operands[0]->dtype, op->dtype)
-                                      : op_cost(op->inst->op, op->dtype);
-}
-
 /* What stands between the dots, for each register of the scores. */
 static void compute(const ChainWork *w)
 {
@@ -61,11 +55,13 @@ static void compute(const ChainWork *w)
     double scores = registers_of(&w->m->inner[0].sums);
     uint32_t rows = w->m->inner[0].row, columns = w->m->inner[0].column;
     uint32_t all = UINT32_C(1) << rows | UINT32_C(1) << columns;
+    double edges = w->m->has_edges ? work_tile_edges(w->m->program, w->m->loop) : 1;
     for (uint32_t i = 0; i < body->count; i++) {
         const TileOp *op = body->ops[i];
         double each = op->dims == all ? scores : registers_of(&w->m->rows);
+        each *= work_is_of_edges(op) ? edges : 1;
         if (op->kind == TILE_APPLY)
-            work_instructions(w->b, cost_of(op), each);
+            work_instructions(w->b, work_tile_cost(op), each);
         else if (op->kind == TILE_IN_RANGE)
             work_instructions(w->b, (OpCost){.alu = 2, .cycles = costs.alu_cycles}, each);
         else if (op->kind == TILE_LOAD && (op->dims & ~all) == 0)
@@ -95,7 +91,7 @@ void work_dot_chain(const KernelDesign *d, KernelWork *out)
         bring(&w, m->staged[i]->value, m->staged[i]);
     work_barrier(b);
     for (uint32_t i = 0; i < m->inner_count; i++)
-        operations += work_chain_dot(b, &m->inner[i], true);
+        operations += work_chain_dot(b, &m->inner[i], !m->inner[i].factors[0].is_kept);
     compute(&w);
     for (uint32_t i = 0; i < m->outer_count; i++)
         operations += work_chain_dot(b, &m->outer[i], false);

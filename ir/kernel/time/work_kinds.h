@@ -62,6 +62,12 @@ void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p);
  * dimensions. */
 void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_t fast,
                     int64_t lanes);
+/* The part of them in which predicates of a band have to be computed: the others are all inside. */
+double work_tile_edges(const TileProgram *p, const TileOp *loop);
+/* It is made there only. */
+bool work_is_of_edges(const TileOp *op);
+/* An elementwise operation, of one element. */
+OpCost work_tile_cost(const TileOp *op);
 /* Trips of a loop, on the average of the blocks. */
 double work_tile_trips(const TileProgram *p, const TileOp *loop);
 /* Of a kernel by CUDA Tile IR, in place of what its kind's function left in `out`; false: there is no such

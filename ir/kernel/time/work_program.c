@@ -64,29 +64,69 @@ void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_
 static bool depends_on(const TileOp *loop, uint32_t dim)
 {
     return ix_depends(loop->begin, IX_SYMBOL, dim) ||
-           ix_depends(loop->end, IX_SYMBOL, dim);
+           ix_depends(loop->end, IX_SYMBOL, dim) ||
+           (loop->inside_begin != NULL &&
+            (ix_depends(loop->inside_begin, IX_SYMBOL, dim) ||
+             ix_depends(loop->inside_end, IX_SYMBOL, dim)));
 }
 
-double work_tile_trips(const TileProgram *p, const TileOp *loop)
+static int64_t bound_at(const TileProgram *p, const IndexExpr *e,
+                        const IndexExpr *const *at, int64_t least, int64_t most)
 {
-    IndexContext *ix = p->ix;
+    int64_t v = ix_substitute(p->ix, e, IX_SYMBOL, p->dim_count, at)->range.lo;
+    return v < least ? least : v > most ? most : v;
+}
+
+/* Tiles of the loop, or those inside, on the average of the blocks. */
+static double mean_trips(const TileProgram *p, const TileOp *loop, bool inside)
+{
     uint32_t along = p->dim_count;
     for (uint32_t d = 0; d < p->dim_count; d++) {
         if (p->dims[d].kind == TILE_GRID && depends_on(loop, d))
             along = d;
     }
-    int64_t tiles = along < p->dim_count ? tile_count(&p->dims[along]) : 1,
-            most = tile_count(&p->dims[loop->dim]), sum = 0;
+    int64_t tiles = along < p->dim_count ? tile_count(&p->dims[along]) : 1, sum = 0;
     for (int64_t i = 0; i < tiles; i++) {
         const IndexExpr *at[TILE_MOST_DIMS];
         for (uint32_t d = 0; d < p->dim_count; d++)
-            at[d] = ix_const(ix, d == along ? i : 0);
-        int64_t begin =
-            ix_substitute(ix, loop->begin, IX_SYMBOL, p->dim_count, at)->range.lo;
-        int64_t end = ix_substitute(ix, loop->end, IX_SYMBOL, p->dim_count, at)->range.lo;
-        begin = begin < 0 ? 0 : begin;
-        end = end > most ? most : end;
-        sum += end > begin ? end - begin : 0;
+            at[d] = ix_const(p->ix, d == along ? i : 0);
+        int64_t most = tile_count(&p->dims[loop->dim]),
+                begin = bound_at(p, loop->begin, at, 0, most),
+                end = bound_at(p, loop->end, at, begin, most);
+        if (inside) {
+            begin = bound_at(p, loop->inside_begin, at, begin, end);
+            end = bound_at(p, loop->inside_end, at, begin, end);
+        }
+        sum += end - begin;
     }
     return (double)sum / (double)tiles;
+}
+
+double work_tile_trips(const TileProgram *p, const TileOp *loop)
+{
+    return mean_trips(p, loop, false);
+}
+
+double work_tile_edges(const TileProgram *p, const TileOp *loop)
+{
+    double all = mean_trips(p, loop, false);
+    if (loop->inside_begin == NULL || all == 0)
+        return 1;
+    return 1 - mean_trips(p, loop, true) / all;
+}
+
+bool work_is_of_edges(const TileOp *op)
+{
+    return op->known != 0 || tile_known_choice(op) != NULL;
+}
+
+/* A power of two is one instruction, and a product that is part of a sum none (SASS, sm_90a). */
+OpCost work_tile_cost(const TileOp *op)
+{
+    if (op->is_fused)
+        return (OpCost){0};
+    if (tile_is_exp2(op))
+        return (OpCost){.mufu = 1, .cycles = costs.mufu_cycles};
+    return op->inst->op == OP_CONVERT ? convert_cost(op->operands[0]->dtype, op->dtype)
+                                      : op_cost(op->inst->op, op->dtype);
 }

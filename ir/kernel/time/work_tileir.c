@@ -9,6 +9,8 @@ enum { COPY_BYTES = 16 };
 typedef struct ProgramWork {
     TileWork t;
     const KernelDesign *d;
+    double
+        edges; /* the part of the loop's tiles in which a band's predicates are computed */
     double dots; /* cycles of the products in the loop at hand */
     uint32_t dot_count;
 } ProgramWork;
@@ -118,14 +120,6 @@ static void multiply(ProgramWork *w, const TileOp *op)
 
 /* -- all ------------------------------------------------------------------------------------------ */
 
-static OpCost cost_of(const TileOp *op)
-{
-    if (tile_is_exp2(op))
-        return op_cost(OP_EXPONENTIAL, op->dtype);
-    return op->inst->op == OP_CONVERT ? convert_cost(op->operands[0]->dtype, op->dtype)
-                                      : op_cost(op->inst->op, op->dtype);
-}
-
 static void reduce(const ProgramWork *w, const TileOp *op)
 {
     enum { LANES = 4, STEPS = 2 }; /* of a warp that share a row of a fragment */
@@ -166,8 +160,12 @@ static void loop(ProgramWork *w, const TileOp *op)
     w->t.first[op->dim] = ix_mul(b->ix, step, along->size);
     w->dots = 0;
     w->dot_count = 0;
+    w->edges = work_tile_edges(w->t.p, op);
     walk(w, &op->body);
     work_loop_end(b, carried_cycles(w, work_loop_at(b, b->loop)));
+    if (op->inside_begin != NULL) /* a loop of its own on each side begins with loads */
+        work_wait(b, b->rates->l2_cycles *
+                         ((op->inside_begin != op->begin) + (op->inside_end != op->end)));
 }
 
 static void walk(ProgramWork *w, const TileBlock *block)
@@ -175,6 +173,7 @@ static void walk(ProgramWork *w, const TileBlock *block)
     WorkBuilder *b = w->t.b;
     for (uint32_t i = 0; i < block->count; i++) {
         const TileOp *op = block->ops[i];
+        double part = work_is_of_edges(op) ? w->edges : 1;
         switch (op->kind) {
         case TILE_LOAD:
             move(w, op, op->array);
@@ -183,12 +182,12 @@ static void walk(ProgramWork *w, const TileBlock *block)
             store(w, op);
             break;
         case TILE_APPLY:
-            work_instructions(b, cost_of(op), each(w, op->dims));
+            work_instructions(b, work_tile_cost(op), part * each(w, op->dims));
             break;
         case TILE_INDEX:
         case TILE_IN_RANGE:
             work_instructions(b, (OpCost){.alu = 2, .cycles = costs.alu_cycles},
-                              each(w, op->dims));
+                              part * each(w, op->dims));
             break;
         case TILE_REDUCE:
             reduce(w, op);
