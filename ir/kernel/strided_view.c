@@ -168,18 +168,3 @@ bool view_step_out(StridedView *v, const Instruction *reader)
                move(v, reader, b->shape, from, outside);
     }
 }
-
-bool view_dim(const StridedView *v, uint32_t dim, int64_t *size, int64_t *stride)
-{
-    uint32_t n = 0;
-    *size = 1;
-    *stride = 0;
-    for (uint32_t i = 0; i < v->count; i++) {
-        if (v->pieces[i].dim != dim)
-            continue;
-        *size = v->pieces[i].size;
-        *stride = v->pieces[i].stride;
-        n++;
-    }
-    return n <= 1;
-}

@@ -28,7 +28,5 @@ bool view_step(StridedView *v);
 bool view_step_same(StridedView *v, uint32_t operand);
 /* Into the memory of a reader of the base that moves it: where its elements go. */
 bool view_step_out(StridedView *v, const Instruction *reader);
-/* One dimension as a single piece, of size 1 where it has none; false: it has several. */
-bool view_dim(const StridedView *v, uint32_t dim, int64_t *size, int64_t *stride);
 
 #endif

@@ -53,18 +53,19 @@ static Descriptor tensor(int64_t id, int64_t rows)
     return d;
 }
 
-/* y = x + b in rows; the status of the graph that holds it. */
-static int add(Descriptor x, Descriptor b, Descriptor y, Descriptor *out)
+/* y = f(x, b) in rows, or f(x) where b is NULL; the status of the graph that holds it. */
+static int pointwise(int mode, Descriptor x, Descriptor b, Descriptor y, Descriptor *out)
 {
     Descriptor p = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    set_int(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, CUDNN_POINTWISE_ADD);
+    set_int(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
     set_int(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
     assert_int_equal(cudnnBackendFinalize(p), 0);
     Descriptor op = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     int type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
     set(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, type, 1, (void *)&p);
     set(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, type, 1, (void *)&x);
-    set(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, type, 1, (void *)&b);
+    if (b != NULL)
+        set(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, type, 1, (void *)&b);
     set(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, type, 1, (void *)&y);
     assert_int_equal(cudnnBackendFinalize(op), 0);
     *out = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -73,6 +74,11 @@ static int add(Descriptor x, Descriptor b, Descriptor y, Descriptor *out)
     cudnnBackendDestroyDescriptor(p);
     cudnnBackendDestroyDescriptor(op);
     return status;
+}
+
+static int add(Descriptor x, Descriptor b, Descriptor y, Descriptor *out)
+{
+    return pointwise(CUDNN_POINTWISE_ADD, x, b, y, out);
 }
 
 static Descriptor plan_of(Descriptor graph)
@@ -158,6 +164,47 @@ static void test_add(void **state)
     Descriptor gone[] = {graph, all[0], all[1], all[2], plan, pack, few};
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
         cudnnBackendDestroyDescriptor(gone[i]);
+}
+
+/* Both forms of gelu: by the error function, and by tanh, which is 0.8411920 of 1. */
+static void test_gelu(void **state)
+{
+    (void)state;
+    static const int modes[] = {CUDNN_POINTWISE_GELU_FWD,
+                                CUDNN_POINTWISE_GELU_APPROX_TANH_FWD};
+    static const float of_one[] = {0.8413447F, 0.8411920F};
+    for (int i = 0; i < 2; i++) {
+        Descriptor graph, all[2] = {tensor(1, ROWS), tensor(2, ROWS)};
+        float y[ELEMENTS];
+        assert_int_equal(pointwise(modes[i], all[0], NULL, all[1], &graph), 0);
+        Descriptor plan = plan_of(graph);
+        int64_t ids[2] = {1, 2};
+        void *addresses[2] = {(void *)(uintptr_t)memory[0], (void *)(uintptr_t)memory[2]};
+        Descriptor pack = pack_of(2, ids, addresses);
+        assert_int_equal(cudnnSetStream(handle, NULL), 0);
+        assert_int_equal(cudnnBackendExecute(handle, plan, pack), 0);
+        assert_int_equal(cuMemcpyDtoHAsync_v2(y, memory[2], sizeof y, NULL), 0);
+        assert_int_equal(cuCtxSynchronize(), 0);
+        assert_true(y[0] == 0 && y[14] == 14);
+        assert_true(y[1] - of_one[i] < 1e-6F && of_one[i] - y[1] < 1e-6F);
+        Descriptor gone[] = {graph, all[0], all[1], plan, pack};
+        for (size_t k = 0; k < sizeof gone / sizeof *gone; k++)
+            cudnnBackendDestroyDescriptor(gone[k]);
+    }
+}
+
+static void test_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(cudnnGetErrorString(CUDNN_STATUS_SUCCESS),
+                        "CUDNN_STATUS_SUCCESS");
+    assert_string_equal(cudnnGetErrorString(CUDNN_STATUS_NOT_SUPPORTED),
+                        "CUDNN_STATUS_NOT_SUPPORTED");
+    assert_string_equal(cudnnGetErrorString(CUDNN_STATUS_BAD_PARAM),
+                        "CUDNN_STATUS_BAD_PARAM");
+    assert_string_equal(cudnnGetErrorString(CUDNN_STATUS_EXECUTION_FAILED),
+                        "CUDNN_STATUS_EXECUTION_FAILED");
+    assert_string_equal(cudnnGetErrorString(4321), "cudnnStatus_t 4321");
 }
 
 static void test_descriptors(void **state)
@@ -259,7 +306,8 @@ static void test_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add), cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_add),      cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_texts),    cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_captured), cmocka_unit_test(test_address)};
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -284,12 +284,47 @@ static void test_solver_types(void **state)
     ok(cuMemcpyDtoHAsync_v2(z_out, memory + 512, sizeof z_out, NULL));
     ok(cuMemcpyDtoHAsync_v2(pivots, memory + 1552, sizeof pivots, NULL));
     ok(cuCtxSynchronize());
+    int at_least[2] = {0};
+    assert_int_equal(
+        cusolverDnCungqr_bufferSize(solver, 2, 2, 1, at(512), 2, at(1024), &at_least[0]),
+        0);
+    assert_int_equal(
+        cusolverDnZungqr_bufferSize(solver, 2, 2, 1, at(512), 2, at(1024), &at_least[1]),
+        0);
+    assert_true(at_least[0] > 0 && at_least[1] > 0);
     static const double wanted[] = {4, 0, 1, 2};
     for (int i = 0; i < 4; i++) {
         assert_true((double)s_out[i] == wanted[i] && d_out[i] == wanted[i]);
         assert_true(z_out[2 * i] == wanted[i] && z_out[2 * i + 1] == 0);
     }
     assert_true(pivots[0] == 2 && pivots[1] == 2);
+    assert_int_equal(cusolverDnDestroy(solver), 0);
+}
+
+/* A reflector of v = (1, 1) and tau = 1 swaps the two rows with other signs. */
+static void test_solver_complex(void **state)
+{
+    (void)state;
+    static const float c[] = {0, 0, 1, 0, 0, 0, 0, 0}, c_tau[] = {1, 0};
+    static const double z[] = {0, 0, 1, 0, 0, 0, 0, 0}, z_tau[] = {1, 0};
+    static const double wanted[] = {0, 0, -1, 0, -1, 0, 0, 0};
+    float c_out[8];
+    double z_out[8];
+    assert_int_equal(cusolverDnCreate(&solver), 0);
+    ok(cuMemcpyHtoDAsync_v2(memory, c, sizeof c, NULL));
+    ok(cuMemcpyHtoDAsync_v2(memory + 256, z, sizeof z, NULL));
+    ok(cuMemcpyHtoDAsync_v2(memory + 512, c_tau, sizeof c_tau, NULL));
+    ok(cuMemcpyHtoDAsync_v2(memory + 768, z_tau, sizeof z_tau, NULL));
+    assert_int_equal(
+        cusolverDnCungqr(solver, 2, 2, 1, at(0), 2, at(512), at(1024), 64, at(2048)), 0);
+    assert_int_equal(
+        cusolverDnZungqr(solver, 2, 2, 1, at(256), 2, at(768), at(1024), 64, at(2048)),
+        0);
+    ok(cuMemcpyDtoHAsync_v2(c_out, memory, sizeof c_out, NULL));
+    ok(cuMemcpyDtoHAsync_v2(z_out, memory + 256, sizeof z_out, NULL));
+    ok(cuCtxSynchronize());
+    for (int i = 0; i < 8; i++)
+        assert_true((double)c_out[i] == wanted[i] && z_out[i] == wanted[i]);
     assert_int_equal(cusolverDnDestroy(solver), 0);
 }
 
@@ -336,7 +371,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_product),      cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_algorithms),   cmocka_unit_test(test_solver),
-        cmocka_unit_test(test_solver_types), cmocka_unit_test(test_nccl),
+        cmocka_unit_test(test_solver_types), cmocka_unit_test(test_solver_complex),
+        cmocka_unit_test(test_nccl),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -151,6 +151,32 @@ static void build_described(PlanBuilder *b)
     plan_add_buffers(b, &buffer, 1);
 }
 
+/* Other code for the kernel, and other kernels for its launch. */
+static void add_choices(PlanBuilder *b)
+{
+    PlanImage images[] = {
+        {.kernel = 0,
+         .kind = PLAN_IMAGE_CUBIN,
+         .blocks = 7,
+         .threads = 256,
+         .registers = 40,
+         .shared_bytes = 512,
+         .bytes = 100},
+        {.kernel = 0, .kind = PLAN_IMAGE_TILEIR, .blocks = 9, .offset = 112, .bytes = 8},
+        {.kernel = PLAN_NONE, .kind = PLAN_IMAGE_PTX, .offset = 128, .bytes = 30}};
+    plan_add_images(b, images, 3);
+    PlanCandidate c = {.kind = plan_string(b, "loop"),
+                       .config = plan_string(b, "block=128"),
+                       .modelled = 1234};
+    PlanTunable t = {.command = 1,
+                     .key = plan_string(b, "a key"),
+                     .candidates = plan_add_candidates(b, &c, 1),
+                     .candidate_count = 1,
+                     .dtypes = plan_add_refs(
+                         b, (uint32_t[]){plan_string(b, ""), plan_string(b, "f32")}, 2)};
+    plan_add_tunables(b, &t, 1);
+}
+
 static void *bytes_of(PlanBuilder *b, size_t *size)
 {
     void *bytes;
@@ -191,6 +217,31 @@ static void test_round_trip(void **state)
     assert_int_equal(n.bytes_accessed, 7 * 3 * 128 + 256 + 128 + 256);
     PlanSizes s = plan_sizes(&p);
     assert_int_equal(s.peak, 256 + 256 - 128 + 64 + 1024);
+    free(text);
+    free(bytes);
+}
+
+static void test_choices(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    size_t size, length;
+    Plan p;
+    char error[256] = "", *text;
+    build(&b);
+    add_choices(&b);
+    void *bytes = bytes_of(&b, &size);
+    if (!plan_read(&p, bytes, size, error, sizeof error))
+        fail_msg("%s", error);
+    FILE *out = open_memstream(&text, &length);
+    plan_print(&p, out);
+    fclose(out);
+    assert_non_null(strstr(text, "image of fusion_1: cubin blocks=7 threads=256 "
+                                 "registers=40 shared=512 bytes=100\n"
+                                 "image of fusion_1: Tile IR blocks=9 bytes=8\n"
+                                 "image of all kernels: PTX bytes=30\n"));
+    assert_non_null(strstr(text, "tunable fusion.1 key=a key\n"
+                                 "  fusion_1 loop block=128 1234 ps\n"));
     free(text);
     free(bytes);
 }
@@ -674,13 +725,21 @@ static void test_million(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_description), cmocka_unit_test(test_wrong_contents),
-        cmocka_unit_test(test_messages),    cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_depth),       cmocka_unit_test(test_elf),
-        cmocka_unit_test(test_elf_damage),  cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_bias),        cmocka_unit_test(test_matmul_kinds),
-        cmocka_unit_test(test_bounds),      cmocka_unit_test(test_million),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_wrong_contents),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_elf_damage),
+        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_matmul_kinds),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_million),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -329,6 +329,26 @@ static void test_loop(void **state)
     }
 }
 
+/* What a call has inside is walked in its place. */
+static void test_call(void **state)
+{
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        Maker m;
+        begin(&m);
+        uint32_t call = command(&m, PLAN_CALL, "call", 0, 0, NULL, 0);
+        started_copy(&m, "inside", 0, 1, 1, 0);
+        plan_close(&m.b, call);
+        if (waits)
+            done(&m, 0);
+        copy(&m, "behind", 0, 2, 1);
+        if (waits)
+            expect_order(&m);
+        else
+            expect_race(&m, "inside", "behind");
+    }
+}
+
 /* Of a conditional one branch runs: branches do not race with each other, but with what is
  * around them. */
 static void test_conditional(void **state)
@@ -416,19 +436,13 @@ static void test_condition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_condition),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_reuse),
-        cmocka_unit_test(test_two_regions),
-        cmocka_unit_test(test_own_start),
-        cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_two_streams),
-        cmocka_unit_test(test_empty_start),
-        cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_conditional),
-        cmocka_unit_test(test_one_communicator),
+        cmocka_unit_test(test_condition),   cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_many),        cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_two_regions), cmocka_unit_test(test_own_start),
+        cmocka_unit_test(test_signals),     cmocka_unit_test(test_two_streams),
+        cmocka_unit_test(test_empty_start), cmocka_unit_test(test_terms),
+        cmocka_unit_test(test_loop),        cmocka_unit_test(test_call),
+        cmocka_unit_test(test_conditional), cmocka_unit_test(test_one_communicator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,52 @@ static void test_cubin(void **state)
     }
 }
 
+/* Of two variants that run on a GPU the one for the newer architecture, or for just this one, is taken, wherever it stands
+ * in the file. */
+static void test_best_variant(void **state)
+{
+    (void)state;
+    typedef struct Target {
+        const char *name;
+        uint32_t sm, suffix;
+    } Target;
+    static const struct {
+        int gpu;
+        Target both[2];
+    } rows[] = {{89, {{"sm_80", 80, 0}, {"sm_86", 86, 0}}},
+                {89, {{"sm_86", 86, 0}, {"sm_89", 89, 0}}},
+                {90, {{"sm_90", 90, 0}, {"sm_90a", 90, 'a'}}},
+                {90, {{"sm_100a", 100, 'a'}, {"sm_90", 90, 0}}}};
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        PlanBuilder b[2];
+        gxrt_program *program;
+        gxrt_session *s;
+        size_t size;
+        for (size_t v = 0; v < 2; v++) {
+            const Target *t = &rows[i / 2].both[(v + i) % 2];
+            make(&b[v]);
+            b[v].info[0].target = plan_string(&b[v], t->name);
+            b[v].info[0].sm = t->sm;
+            b[v].info[0].suffix = t->suffix;
+            unsigned char elf[EMPTY_ELF_BYTES];
+            empty_elf(elf);
+            plan_hash(elf, sizeof elf, b[v].info[0].cubin_hash);
+            plan_hash("", 0, b[v].info[0].constant_hash);
+        }
+        void *file = variants(&b[0], &b[1], &size);
+        fake_sm = rows[i / 2].gpu;
+        assert_int_equal(gxrt_program_open_memory(file, size, &program), GXRT_OK);
+        if (session_create(program, NULL, &fake_api, NULL, NULL, &s) != GXRT_OK)
+            fail_msg("row %zu: %s", i, gxrt_last_error());
+        fake_sm = 90;
+        assert_string_equal(plan_text(s->plan, s->plan->info->target),
+                            rows[i / 2].both[1].name);
+        gxrt_session_destroy(s);
+        gxrt_program_destroy(program);
+        free(file);
+    }
+}
+
 /* Opening keeps no file open, whether it goes well or not. */
 static void test_descriptors(void **state)
 {
@@ -418,11 +464,12 @@ static void test_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signatures),      cmocka_unit_test(test_aliases),
-        cmocka_unit_test(test_unaligned),       cmocka_unit_test(test_cubin_bytes),
-        cmocka_unit_test(test_cubin),           cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_unequal_devices), cmocka_unit_test(test_one_fails),
-        cmocka_unit_test(test_fills),           cmocka_unit_test(test_state),
+        cmocka_unit_test(test_signatures),  cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_unaligned),   cmocka_unit_test(test_cubin_bytes),
+        cmocka_unit_test(test_cubin),       cmocka_unit_test(test_best_variant),
+        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_unequal_devices),
+        cmocka_unit_test(test_one_fails),   cmocka_unit_test(test_fills),
+        cmocka_unit_test(test_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

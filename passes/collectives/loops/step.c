@@ -324,17 +324,6 @@ void step_copy(StepCopy *c, Instruction *const *list, uint32_t count)
 
 /* -- tuples ------------------------------------------------------------------------------- */
 
-const Shape *shape_append(Module *m, const Shape *tuple, Instruction *const *values,
-                          uint32_t count, Arena *scratch)
-{
-    const Shape **shapes =
-        ARENA_ARRAY(scratch, const Shape *, (size_t)tuple->rank + count + 1);
-    memcpy(shapes, tuple->elements, tuple->rank * sizeof *shapes);
-    for (uint32_t i = 0; i < count; i++)
-        shapes[tuple->rank + i] = values[i]->shape;
-    return shape_tuple(m->intern, tuple->rank + count, shapes);
-}
-
 void step_replace_loops(Computation *caller, Instruction **const *values, uint32_t count,
                         Arena *scratch)
 {

@@ -59,8 +59,4 @@ bool step_may_copy(const Computation *body, const bool *effects, uint32_t effect
 void step_replace_loops(Computation *caller, Instruction **const *values, uint32_t count,
                         Arena *scratch);
 
-/* The tuple shape with further elements at its end. */
-const Shape *shape_append(Module *m, const Shape *tuple, Instruction *const *values,
-                          uint32_t count, Arena *scratch);
-
 #endif
