@@ -85,9 +85,6 @@ bool attention_match(const Instruction *last, Attention *out);
 bool attention_match_fusion(const Instruction *fusion, Attention *out,
                             const Instruction **statistics);
 
-/* Heads that share one k and v and have one row each become rows of one head, where no band counts rows. */
-void attention_fold_heads(Attention *a);
-
 /* -- between the files of this recogniser ----------------------------------------------------------- */
 
 enum { ATTENTION_STEPS = 32 };

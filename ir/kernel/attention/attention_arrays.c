@@ -269,27 +269,3 @@ bool attention_arrange(AttentionDigits *d, const AttentionBand *band,
            set_bias(&out[ATTENTION_BIAS],
                     (const Axis *[]){&h.batch, &h.all, &r.row, &r.column});
 }
-
-/* -- heads as rows --------------------------------------------------------------------------------- */
-
-static void fold(AttentionArray *x, int64_t group)
-{
-    if (x->base == NULL || x->dims[ATTENTION_HEADS] == 1)
-        return;
-    x->dims[ATTENTION_HEADS] /= group;
-    x->dims[ATTENTION_PLACES] = group;
-    x->strides[ATTENTION_PLACES] = x->strides[ATTENTION_HEADS];
-    x->strides[ATTENTION_HEADS] *= group;
-}
-
-void attention_fold_heads(Attention *a)
-{
-    int64_t heads = a->q.dims[ATTENTION_HEADS], shared = a->k.dims[ATTENTION_HEADS];
-    if (a->q.dims[ATTENTION_PLACES] != 1 || a->band.rows != 0 || heads == shared ||
-        heads % shared != 0)
-        return;
-    fold(&a->q, heads / shared);
-    fold(&a->o, heads / shared);
-    fold(&a->bias, heads / shared);
-    fold(&a->statistics, heads / shared);
-}

@@ -50,16 +50,6 @@ static const char *arrays_illegal(const Attention *a, const Instruction *statist
     return NULL;
 }
 
-/* As the kernel makes it: heads of one row each that share k and v are rows of one head. */
-static bool find_attention(const Instruction *fusion, Attention *a,
-                           const Instruction **statistics)
-{
-    bool is_found = attention_match_fusion(fusion, a, statistics);
-    if (is_found)
-        attention_fold_heads(a);
-    return is_found;
-}
-
 const char *illegal_attention(FusionFacts *f, KernelKind kind)
 {
     static const TileConfig smallest = {16, 16, 16, DT_INVALID};
@@ -68,7 +58,7 @@ const char *illegal_attention(FusionFacts *f, KernelKind kind)
     const char *why;
     (void)kind;
     if (!op_set_has(&f->ops, OP_DOT) || !op_set_has(&f->ops, OP_EXPONENTIAL) ||
-        !find_attention(f->fusion, &a, &statistics))
+        !attention_match_fusion(f->fusion, &a, &statistics))
         return "it is no attention";
     why = arrays_illegal(&a, statistics);
     if (why == NULL)
@@ -82,7 +72,7 @@ bool suits_attention(FusionFacts *f, KernelKind kind)
     const Instruction *statistics;
     (void)kind;
     if (f->target == NULL || f->target->tiles == TILES_NONE ||
-        !find_attention(f->fusion, &a, &statistics))
+        !attention_match_fusion(f->fusion, &a, &statistics))
         return false;
     DType t = a.q.base->shape->dtype;
     return (a.q.dims[ATTENTION_PLACES] >= LEAST_ROWS ||
@@ -97,7 +87,7 @@ void plan_attention(KernelDesign *d, const FusionFacts *f)
     (void)f;
     Attention *a = ARENA_NEW(d->arena, Attention);
     const Instruction *statistics;
-    find_attention(d->fusion, a, &statistics);
+    attention_match_fusion(d->fusion, a, &statistics);
     DType t = a->q.base->shape->dtype;
     if (d->target == NULL ||
         tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX) == NULL)
