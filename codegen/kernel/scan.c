@@ -58,11 +58,11 @@ void scan_store(const Scan *s, const IndexExpr *const *index, const LLVMValueRef
             reducer_combine(&s->reducer, s->reducer.initial, one, one);
         reducer_finish(&s->reducer, one, one);
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < fusion_result_count(s->in->fusion); i++) {
+        FusionResult r = fusion_result(s->in->fusion, i);
         for (uint32_t j = 0; j < s->items; j++)
-            values[j] = results[j * count + i];
-        emit_store(s->e, fusion_result_arg(s->in->fusion, i),
-                   shape_leaf(s->inst->shape, i), index, values);
+            values[j] = results[j * count + r.inst_leaf];
+        emit_store(s->e, fusion_result_arg(s->in->fusion, i), r.shape, index, values);
     }
 }
 

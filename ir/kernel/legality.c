@@ -25,13 +25,22 @@ const char *hero_root_illegal(const Instruction *fusion, OpCode op)
     const Instruction *hero = fusion_hero(fusion, op);
     if (hero == NULL)
         return "it needs exactly one such operation";
-    uint32_t count = fusion_result_count(fusion);
-    if (count != shape_leaf_count(hero->shape))
+    if (fusion_result_count(fusion) != shape_leaf_count(hero->shape))
         return "the results are not those of the operation";
-    for (uint32_t i = 0; i < count; i++) {
+    return hero_leaves_illegal(fusion, op);
+}
+
+const char *hero_leaves_illegal(const Instruction *fusion, OpCode op)
+{
+    const Instruction *hero = fusion_hero(fusion, op);
+    int64_t last = -1;
+    if (hero == NULL)
+        return "it needs exactly one such operation";
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
         FusionResult r = fusion_result(fusion, i);
-        if (r.inst != hero || r.inst_leaf != i)
+        if (r.inst != hero || r.inst_leaf <= last)
             return "the results are not those of the operation";
+        last = r.inst_leaf;
     }
     return body_illegal(fusion, hero);
 }

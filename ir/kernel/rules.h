@@ -66,6 +66,8 @@ const char *facts_hero_illegal(FusionFacts *f, const Instruction *hero);
 const char *facts_reduction_illegal(FusionFacts *f);
 /* The one instruction `op`, whose leaves are the results, all of them in order. */
 const char *hero_root_illegal(const Instruction *fusion, OpCode op);
+/* The same, but some of its leaves may be missing. */
+const char *hero_leaves_illegal(const Instruction *fusion, OpCode op);
 /* What a value is under another shape of the same bytes at most. */
 const Instruction *behind_bitcasts(const Instruction *inst);
 

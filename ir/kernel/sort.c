@@ -170,14 +170,7 @@ const char *illegal_sort(FusionFacts *f, KernelKind kind)
     if (hero == NULL || sort_step(hero).run != 0)
         return hero_root_illegal(f->fusion, OP_SORT);
     /* whole rows may leave out arrays that nobody reads sorted */
-    int64_t last = -1;
-    for (uint32_t i = 0; i < fusion_result_count(f->fusion); i++) {
-        FusionResult r = fusion_result(f->fusion, i);
-        if (r.inst != hero || r.inst_leaf <= last)
-            return "the results are not those of the operation";
-        last = r.inst_leaf;
-    }
-    return body_illegal(f->fusion, hero);
+    return hero_leaves_illegal(f->fusion, OP_SORT);
 }
 
 bool suits_sort(FusionFacts *f, KernelKind kind)

@@ -10,7 +10,7 @@ PassFn pass_split_exponentials; /* of rows too long to be kept */
 PassFn pass_split_reductions;   /* where few results have many elements each */
 PassFn pass_fuse;               /* producers into their readers */
 PassFn pass_wrap;               /* what is still alone */
-PassFn pass_sort_results;       /* that nobody reads are not written */
+PassFn pass_needed_results;     /* of sorts and scans: others are not written */
 PassFn pass_split_sorts;        /* of rows that no block holds */
 PassFn pass_own_values;         /* kernels for what would be copied */
 PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */

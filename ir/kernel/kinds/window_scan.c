@@ -33,7 +33,7 @@ int64_t kernel_scan_dimension(const Instruction *inst, bool *is_reverse)
 const char *illegal_window_scan(FusionFacts *f, KernelKind kind)
 {
     bool is_reverse;
-    const char *reason = hero_root_illegal(f->fusion, OP_REDUCE_WINDOW);
+    const char *reason = hero_leaves_illegal(f->fusion, OP_REDUCE_WINDOW);
     (void)kind;
     if (reason != NULL)
         return reason;

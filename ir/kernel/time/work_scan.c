@@ -7,10 +7,11 @@ static void scan_load(WorkBuilder *b, const ScanPlan *p, const IndexExpr *const 
         work_element(b, p->inst->operands[i], index);
 }
 
-static void scan_store(WorkBuilder *b, const ScanPlan *p, const IndexExpr *const *index)
+static void scan_store(WorkBuilder *b, const IndexExpr *const *index)
 {
-    for (uint32_t i = 0; i < p->count; i++)
-        work_store(b, b->comp->parameter_count + i, shape_leaf(p->inst->shape, i), index);
+    for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++)
+        work_store(b, b->comp->parameter_count + i, fusion_result(b->fusion, i).shape,
+                   index);
 }
 
 /* A thread for each row. */
@@ -22,7 +23,7 @@ static void walk_rows(WorkBuilder *b, const ScanPlan *p)
     work_place(b, p->shape, p->along, row, step, index);
     scan_load(b, p, index);
     double cycles = work_combine(b, p->inst, 1);
-    scan_store(b, p, index);
+    scan_store(b, index);
     work_loop_end(b, cycles);
 }
 
@@ -55,7 +56,7 @@ static void scan_rows(WorkBuilder *b, const ScanPlan *p, uint32_t items)
     work_instructions(b, (OpCost){.alu = 2, .cycles = costs.alu_cycles}, 1);
     work_loop_end(b, work_combine(b, p->inst, 1) + costs.alu_cycles);
     work_barrier(b);
-    scan_store(b, p, index);
+    scan_store(b, index);
     work_loop_end(b, 0);
     work_set_lanes(b, 1);
 }
@@ -136,7 +137,7 @@ void work_lookback_scan(const KernelDesign *d, KernelWork *out)
             scan_load(b, p, index);
         } else {
             work_combine(b, p->inst, (double)items + 2);
-            scan_store(b, p, index);
+            scan_store(b, index);
         }
         work_loop_end(b, 0);
         work_set_lanes(b, 1);

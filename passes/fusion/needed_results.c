@@ -1,10 +1,11 @@
-/* Sorted arrays that nobody reads are not written: of an argsort only the places are wanted.
+/* Results of sorts and scans that nobody reads are not written: of an argsort only the places are wanted, of a scan of
+ * runs only the sums.
  *
  *   s = (f32[8,512], s32[8,512]) fusion(k, p), calls={sort}    i = get-tuple-element(s), index=1
  *   ->  i = s32[8,512] fusion(k, p), calls={sort, get-tuple-element}
  *
- * They would be temporary memory, and bytes to write. Only where a block sorts whole rows: the steps of a longer sort
- * read what the one before has written.
+ * They would be temporary memory, and bytes to write. Sorts only where a block sorts whole rows: the steps of a longer
+ * one read what the one before has written.
  *
  * Needs: wrapped. Keeps: what anybody reads. Ends: one sweep. */
 #include "ir/kernel/kind.h"
@@ -36,12 +37,15 @@ static bool find_read(const Drop *d, const Instruction *fusion, bool *is_read)
 
 static bool may_drop(const Drop *d, const Instruction *inst)
 {
-    if (inst->op != OP_FUSION || kernel_hero(inst) != OP_SORT || inst == d->comp->root ||
-        shape_is_array(inst->shape) || inst->control_count != 0)
+    if (inst->op != OP_FUSION || inst == d->comp->root || shape_is_array(inst->shape) ||
+        inst->control_count != 0)
         return false;
-    const Instruction *sort = fusion_hero(inst, OP_SORT);
-    return sort != NULL && inst_called(inst, 0)->root == sort &&
-           sort_step(sort).run == 0 && sort_is_in_block(sort, d->cx->target);
+    const Instruction *root = inst_called(inst, 0)->root;
+    if (kernel_hero(inst) != root->op)
+        return false;
+    return root->op == OP_REDUCE_WINDOW ||
+           (root->op == OP_SORT && sort_step(root).run == 0 &&
+            sort_is_in_block(root, d->cx->target));
 }
 
 /* The results that are read, in their order: a new fusion, and its readers by what they become. */
@@ -94,7 +98,7 @@ static bool drop_all(Computation *comp, PassContext *cx)
     return d.forward != NULL;
 }
 
-bool pass_sort_results(Module *m, PassContext *cx)
+bool pass_needed_results(Module *m, PassContext *cx)
 {
     Computations programs = module_programs(m, cx->scratch);
     bool changed = false;
