@@ -272,6 +272,41 @@ static LLVMValueRef next_stage(const Wide *w, LLVMValueRef stage)
 
 /* -- the loops --------------------------------------------------------------------------------- */
 
+/* The lane's row of the matrices that a warp loads at once: `across` counts those along the summed dimension, `down`
+ * along the other one. */
+static LLVMValueRef matrix_row(const Wide *w, const GxMatrices *x, LLVMValueRef across,
+                               LLVMValueRef down)
+{
+    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w, WIDE_PIECE - 1), "");
+    LLVMValueRef at = add(w, times(w, across, x->lead), times(w, down, x->stride));
+    return add(w, x->offset, add(w, at, times(w, in, PIECE_BYTES)));
+}
+
+/* As gx_wgmma, by mma.sync: each warp has 16 of the rows. */
+static void multiply_alone(const Wide *w, const GxMatrices *a, const GxMatrices *b,
+                           LLVMValueRef *sums)
+{
+    LLVMValueRef upper = LLVMBuildLShr(w->b, w->lane, number(w, 4), ""), lower = w->lane;
+    lower = LLVMBuildAnd(w->b, LLVMBuildLShr(w->b, lower, number(w, 3), ""), number(w, 1),
+                         "");
+    LLVMValueRef rows = add(w, times(w, w->warp, WARP_ROWS / WIDE_PIECE), lower),
+                 left = matrix_row(w, a, upper, rows),
+                 right = matrix_row(w, b, lower, upper), x[WORDS], y[WORDS];
+    uint32_t octets = w->sum_count / SUMS;
+    for (int64_t step = 0; step * WIDE_STEP < w->c->depth; step++) {
+        gx_ldmatrix(w->k, add(w, left, number(w, 2 * step * a->lead)), WORDS,
+                    a->is_transposed, x);
+        for (uint32_t i = 0; i < octets; i += 2) {
+            uint32_t count = i + 1 < octets ? 2 : 1;
+            int64_t at = 2 * step * b->lead + (int64_t)i * b->stride;
+            gx_ldmatrix(w->k, add(w, right, number(w, at)), 2 * count, false, y);
+            for (uint32_t j = 0; j < count; j++)
+                gx_mma(w->k, w->p->core, x, &y[2 * j], &sums[(i + j) * SUMS],
+                       &sums[(i + j) * SUMS]);
+        }
+    }
+}
+
 static void multiply_tap(const Wide *w, LLVMValueRef tap, LLVMValueRef stage,
                          LLVMValueRef *sums)
 {
@@ -293,8 +328,11 @@ static void multiply_tap(const Wide *w, LLVMValueRef tap, LLVMValueRef stage,
                b = {.offset = patch_offset(w, place, number(w, 0)),
                     .lead = (uint32_t)(w->rooms.chunk * PIECE_BYTES),
                     .stride = WIDE_PIECE * PIECE_BYTES};
-    gx_wgmma(w->k, p->inst->operands[0]->shape->dtype, (uint32_t)w->rooms.columns,
-             (uint32_t)(w->c->depth / WIDE_STEP), &a, &b, sums);
+    if (p->core == NULL)
+        gx_wgmma(w->k, p->inst->operands[0]->shape->dtype, (uint32_t)w->rooms.columns,
+                 (uint32_t)(w->c->depth / WIDE_STEP), &a, &b, sums);
+    else
+        multiply_alone(w, &a, &b, sums);
 }
 
 /* What the loops carry behind the sums. */
@@ -306,7 +344,8 @@ static void run_tap(const Wide *w, LLVMValueRef part, LLVMValueRef tap,
     LLVMValueRef *stages = &carried[w->sum_count];
     int64_t ahead = w->c->stages - 1;
     gx_copy_wait(w->k, (uint32_t)(ahead - 1));
-    gx_proxy_fence(w->k);
+    if (w->p->core == NULL)
+        gx_proxy_fence(w->k);
     gx_barrier(w->k);
     LLVMValueRef later = add(w, add(w, times(w, part, w->taps), tap), number(w, ahead));
     GxIf more;
@@ -408,6 +447,35 @@ static void share_sums(const Wide *w, LLVMValueRef *sums)
     }
 }
 
+/* The same where there is no stmatrix: a lane's own words, or, where features are last, halves of them. */
+static void share_words(const Wide *w, LLVMValueRef *sums)
+{
+    bool turned = w->p->result_is_last;
+    LLVMTypeRef half = gx_int_type(w->k, 16);
+    LLVMValueRef feature = w->lane, place = times(w, split(w, &feature, SUMS), 2);
+    feature = add(
+        w, feature,
+        add(w, times(w, w->group[FEATURES], WIDE_ROWS), times(w, w->warp, WARP_ROWS)));
+    place = add(w, place, times(w, w->group[ROWS], w->rooms.columns));
+    LLVMValueRef to = add(w, times(w, turned ? place : feature, w->rooms.sum_stride),
+                          turned ? feature : place);
+    to = add(w, times(w, to, 2), number(w, w->shared));
+    for (uint32_t i = 0; i < w->sum_count; i += 2) {
+        int64_t below = i / 2 % 2 * WIDE_PIECE, along = (int64_t)(i / SUMS) * WIDE_PIECE,
+                stride = w->rooms.sum_stride,
+                at = turned ? along * stride + below : below * stride + along;
+        LLVMValueRef word = sum_word(w, &sums[i]), own = add(w, to, number(w, 2 * at));
+        if (!turned) {
+            gx_store(w->k, GX_SHARED, own, word, 4);
+            continue;
+        }
+        LLVMValueRef upper = LLVMBuildLShr(w->b, word, number(w, 16), "");
+        gx_store(w->k, GX_SHARED, own, LLVMBuildTrunc(w->b, word, half, ""), 2);
+        gx_store(w->k, GX_SHARED, add(w, own, number(w, 2 * stride)),
+                 LLVMBuildTrunc(w->b, upper, half, ""), 2);
+    }
+}
+
 /* Some neighbouring results: eight features of a place, or two places of a feature. */
 typedef struct Item {
     LLVMValueRef offset;    /* in shared memory */
@@ -489,7 +557,10 @@ static void write_results(const Wide *w, LLVMValueRef *sums)
     int64_t lanes = w->p->result_is_last ? WIDE_PIECE : 2,
             results = w->c->tile[FEATURES] * w->c->tile[ROWS] * w->p->result_size[X];
     gx_barrier(w->k);
-    share_sums(w, sums);
+    if (target_has(w->in->design->target, FEATURE_STMATRIX))
+        share_sums(w, sums);
+    else
+        share_words(w, sums);
     gx_barrier(w->k);
     LLVMValueRef item = each_begin(w, &loop, results / lanes);
     emit_scope_begin(w->e);

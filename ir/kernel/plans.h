@@ -50,6 +50,7 @@ void image_rooms(const KernelDesign *d, ImageRooms *out);
 /* wide_convolution.c: images [image, feature, y, x] or [image, y, x, feature]. */
 typedef struct WidePlan {
     const Instruction *inst;
+    const TensorCore *core;             /* of mma.sync; NULL: the target has wgmma */
     int64_t images, features, channels; /* of the result, of the image */
     int64_t size[2], result_size[2];    /* y, x */
     int64_t window[2], before[2];       /* before: padding */

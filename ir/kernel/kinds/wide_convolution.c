@@ -1,5 +1,5 @@
 /* Convolutions by wgmma, which four warps carry out together on factors in shared memory: 64 features by up to 256
- * places. A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with
+ * places; where there is none, each warp multiplies its 16 of the features by mma.sync. A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with
  * zeros around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that
  * a tap multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain.
  * Features may be the first or last dimension of image, result and filter. */
@@ -178,6 +178,16 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
         p->is_reversed |= w->dims[i].size > 1 && w->dims[i].reversal;
     }
     d->plan.wide = p;
+    if (target_has(d->target, FEATURE_WARPGROUP))
+        return;
+    DType t = x->dtype;
+    p->core =
+        d->target == NULL ? NULL : tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX);
+    if (p->core == NULL || p->core->k != WIDE_STEP)
+        d->unsupported = refuse_text(
+            d, "%s: no tensor core of %s multiplies %s in steps of %d", d->fusion->name,
+            d->target != NULL ? d->target->name : "no target", dtype_info[t].name,
+            WIDE_STEP);
 }
 
 /* Columns of wgmma for so many rows, of which the last one ends with its last result. */
@@ -307,14 +317,15 @@ static int64_t most_depth(const WidePlan *p)
 
 void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
 {
-    static const int64_t shapes[][2] = {{1, 1}, {2, 1}, {1, 2}};
+    enum { SHAPES = 3 };
+    static const int64_t shapes[SHAPES][2] = {{1, 1}, {2, 1}, {1, 2}};
     const WidePlan *p = d->plan.wide;
     size_t best = 0;
     int64_t deep = most_depth(p), best_rows = rows_of(p, true), depth = deep;
     double best_seconds = 0, seconds;
     KernelDesign open = *d;
     open.config = *c;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && d->target != NULL; i++) {
+    for (size_t i = 0; i < SHAPES && d->target != NULL && d->unsupported == NULL; i++) {
         for (int j = 0; j < 4; j++) {
             int64_t rows = rows_of(p, j % 2 == 0), k = deep >> j / 2;
             /* vectors of fewer channels, whole places apart, meet in banks as they are turned */

@@ -1,10 +1,19 @@
-/* Convolutions by wgmma: a block's patch and filters come through L2, and once from memory. Sums whose columns no result
+/* Convolutions by wgmma, or by mma.sync in its place: a block's patch and filters come through L2, and once from memory. Sums whose columns no result
  * has are multiplied, too. What its loop keeps busy of wgmma is taken to be what loops over tiles do of mma.sync; a tap's
  * places begin at one distance from the first ones, so that none are found between multiplications. */
 #include "ir/base/divide.h"
+#include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/work_kinds.h"
 
-enum { Y, X, FEATURES = 0, ROWS = 1, PIECE_BYTES = 16, GROUP = 128 /* threads */ };
+enum {
+    Y,
+    X,
+    FEATURES = 0,
+    ROWS = 1,
+    PIECE_BYTES = 16,
+    GROUP_WARPS = 4,
+    GROUP = 128 /* threads */
+};
 
 typedef struct WideWork {
     WorkBuilder *b;
@@ -33,22 +42,36 @@ static void fill_patch(const WideWork *w)
     work_barrier(b);
 }
 
-/* wgmma reads both factors from shared memory. */
+/* wgmma reads both factors from shared memory; warps by themselves read all places each. */
+static double read_bytes(const WideWork *w)
+{
+    double rows = w->p->core == NULL ? WIDE_ROWS : (double)WIDE_ROWS / GROUP_WARPS,
+           times = w->p->core == NULL ? 1 : GROUP_WARPS;
+    return times * (rows + (double)w->rooms.columns) * (double)w->c->depth * 2;
+}
+
 static void multiply_tap(const WideWork *w)
 {
     WorkBuilder *b = w->b;
+    DType type = w->p->inst->operands[0]->shape->dtype;
     double steps = (double)w->c->depth / WIDE_STEP, columns = (double)w->rooms.columns,
            copies = (double)w->rooms.stage_bytes / PIECE_BYTES / b->threads,
-           read = steps * (WIDE_ROWS + columns) * WIDE_STEP * 2,
-           operations = 2 * steps * WIDE_ROWS * columns * WIDE_STEP;
-    double cycles = work_product_cycles(b, w->p->inst->operands[0]->shape->dtype,
-                                        operations, b->rates->wide * costs.tile_share);
+           operations = 2 * WIDE_ROWS * columns * (double)w->c->depth,
+           percent =
+               w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type);
+    double cycles = work_product_cycles(b, type, operations, percent * costs.tile_share);
     work_shared(b, copies, PIECE_BYTES, 1);
     issue(w, 6 * copies + 8);
     work_barrier(b);
-    work_shared(b, read / PIECE_BYTES / GROUP, PIECE_BYTES, 1);
-    work_instructions(b, (OpCost){.tensor = cycles}, (double)TARGET_WARP / GROUP);
-    work_wait(b, costs.shared_cycles); /* for the group's end */
+    work_shared(b, read_bytes(w) / PIECE_BYTES / GROUP, PIECE_BYTES, 1);
+    work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / GROUP_WARPS);
+    if (w->p->core == NULL) {
+        issue(w, 2 * steps);
+        work_wait(b, costs.shared_cycles); /* for the group's end */
+    } else {
+        issue(w,
+              steps * (columns / 8 + columns / 16)); /* products, and where places are */
+    }
 }
 
 static void write_results(const WideWork *w)
@@ -132,7 +155,8 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     WideWork w = {.b = b, .p = p, .c = c};
     wide_rooms(d, &w.rooms);
-    work_registers(b, (double)w.rooms.columns / 2 + 16); /* sums; stages, descriptors */
+    /* sums; stages, descriptors; fragments of a few places */
+    work_registers(b, (double)w.rooms.columns / 2 + (p->core == NULL ? 16 : 32));
     int64_t steps = p->channels / c->depth, taps = p->window[Y] * p->window[X];
     work_loop_begin(b, (double)steps, steps, 1);
     fill_patch(&w);
