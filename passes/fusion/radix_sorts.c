@@ -568,7 +568,7 @@ static double steps_seconds(Radix r)
 static int64_t choose_ranges(const Radix *r)
 {
     Radix by_ranges = *r;
-    if (r->cx->settings->sort_ranges == 0)
+    if (r->cx->settings->sort_ranges == 0 || r->size < LEAST_RANGE)
         return 0;
     by_ranges.ranges = ranges_that_fill(r);
     if (r->cx->settings->sort_ranges > 0)
