@@ -449,20 +449,21 @@ static bool connect_until(int socket, const struct addrinfo *a, double end)
 
 static int try_connect(const struct addrinfo *list, double end)
 {
-    int made = -1;
-    for (const struct addrinfo *a = list; a && made < 0; a = a->ai_next) {
-        made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (made >= 0 && !connect_until(made, a, end)) {
-            int error = errno;
-            close(made);
-            made = -1;
-            errno = error;
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        int made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+        if (made >= 0 && connect_until(made, a, end)) {
+            return made;
         }
+        int error = errno;
+        if (made >= 0) {
+            close(made);
+        }
+        errno = error;
         if (seconds_now() > end) {
             break;
         }
     }
-    return made;
+    return -1;
 }
 
 static gxrt_status introduce(TcpStore *s, double end)

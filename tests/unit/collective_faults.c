@@ -251,7 +251,9 @@ static void kill_one(int after)
     Child second = child_start(victim, after);
     assert_int_equal(child_finish(second, other, sizeof other), 100);
     int code = child_finish(first, text, sizeof text);
-    if (code != 1 || !strstr(text, "world failed") || !strstr(text, "rank 1 is missing"))
+    if (code != 1 || !strstr(text, "world failed") ||
+        !strstr(text, "rank 1 is missing") || !strstr(text, "; device 0: ") ||
+        !strstr(text, ", last done: "))
         fail_msg("exit %d: %s", code, text);
     assert_true(seconds() - start < 20);
     expect_clean(&before);

@@ -279,6 +279,11 @@ static void test_worlds(void **state)
     setenv("GXRT_WORLD_SIZE", "2", 1);
     setenv("GXRT_STORE", store, 1);
     each_fails(world_of_environment);
+    setenv("GXRT_RANK", "1", 1); /* who connects when it first asks */
+    setenv("GXRT_STORE", "tcp://127.0.0.1:29500", 1);
+    setenv("GXRT_SECRET", "a secret", 1);
+    each_fails(world_of_environment);
+    unsetenv("GXRT_SECRET");
     unsetenv("GXRT_STORE");
 }
 

@@ -377,6 +377,92 @@ static void test_descriptors(void **state)
     assert_int_equal(open_files(), files - 2); /* `taken`, `input` */
 }
 
+/* Texts too long for host and secret; without a secret the host is none. */
+static void test_addresses(void **state)
+{
+    (void)state;
+    char text[400], words[260];
+    Store *server, *guest;
+    uint32_t value = 3;
+    memset(words, 'a', sizeof words);
+    for (int n = 127; n <= 257; n++) {
+        snprintf(text, sizeof text, "tcp://%.*s:29", n, words);
+        if (n >= 256)
+            expect(text, 1, 2, GXRT_INVALID_ARGUMENT, "expected tcp://HOST:PORT");
+        snprintf(text, sizeof text, "tcp://%.*s@nowhere:0", n, words);
+        expect(text, 1, 2, GXRT_INVALID_ARGUMENT, "expected tcp://HOST:PORT");
+        snprintf(text, sizeof text, "tcp://%.*s@no.such.host.invalid:29", n, words);
+        if (n >= 128)
+            expect(text, 1, 2, GXRT_INVALID_ARGUMENT, "expected tcp://HOST:PORT");
+    }
+    choose_port("");
+    assert_int_equal(store_open(address, 0, 2, &server), GXRT_OK);
+    snprintf(text, sizeof text, "tcp://localhost:%s", strrchr(address, ':') + 1);
+    assert_int_equal(store_open(text, 1, 2, &guest), GXRT_OK);
+    int input = dup(0);
+    close(0); /* the connection has the number 0 */
+    assert_int_equal(store_put(guest, "k", &value, sizeof value, 5), GXRT_OK);
+    char byte = 0;
+    assert_int_equal(store_put(server, "byte", "v", 1, 5), GXRT_OK);
+    assert_int_equal(store_get(guest, "byte", &byte, 1, 5), GXRT_OK);
+    assert_int_equal(byte, 'v');
+    store_close(guest);
+    assert_int_equal(dup2(input, 0), 0);
+    close(input);
+    store_close(server);
+}
+
+/* Who greets in other words is not answered; who is answered and left says so. */
+static void test_other_words(void **state)
+{
+    (void)state;
+    Store *server;
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    unsigned char hello[8 + 4 + 4 + 128] = "GXRTSTO1", answer[16];
+    choose_port("");
+    a.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+    assert_int_equal(store_open(address, 0, 2, &server), GXRT_OK);
+    for (int wrong = 1; wrong >= 0; wrong--) {
+        int s = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(s, (struct sockaddr *)&a, sizeof a), 0);
+        hello[11] = 1; /* rank 1 of 2 */
+        hello[15] = 2;
+        hello[7] = wrong ? '0' : '1';
+        assert_int_equal(send(s, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+        assert_int_equal(recv(s, answer, sizeof answer, MSG_WAITALL),
+                         wrong ? 0 : (int)sizeof answer);
+        close(s);
+    }
+    store_close(server);
+}
+
+/* Answers a greeting, and is gone. */
+static void *answer_and_leave(void *argument)
+{
+    static const unsigned char yes[16] = "GXRTSTO1";
+    unsigned char hello[144];
+    int guest = accept(*(int *)argument, NULL, NULL);
+    recv(guest, hello, sizeof hello, MSG_WAITALL);
+    send(guest, yes, sizeof yes, MSG_NOSIGNAL);
+    shutdown(guest, SHUT_WR);
+    while (recv(guest, hello, sizeof hello, 0) > 0)
+        ;
+    close(guest);
+    return NULL;
+}
+
+static void test_left(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    int listener = take_port("");
+    assert_int_equal(pthread_create(&thread, NULL, answer_and_leave, &listener), 0);
+    expect(address, 1, 2, GXRT_WORLD_FAILED,
+           "the connection is lost: Connection reset by peer");
+    pthread_join(thread, NULL);
+    close(listener);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +475,9 @@ int main(void)
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_bad_answer),
         cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_other_words),
+        cmocka_unit_test(test_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,16 @@ static void test_local_ranks(void **state)
     clear();
 }
 
+/* Without a launcher a rank is told by its number among all. */
+static void test_no_launcher(void **state)
+{
+    (void)state;
+    gxrt_world *world;
+    assert_int_equal(gxrt_world_create(3, 5, NULL, &world), GXRT_OK);
+    assert_int_equal(world->local_rank, 3);
+    gxrt_world_destroy(world);
+}
+
 static void test_wrong(void **state)
 {
     (void)state;
@@ -124,8 +134,8 @@ static void test_wrong(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launchers),
-                                       cmocka_unit_test(test_local_ranks),
-                                       cmocka_unit_test(test_wrong)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_launchers), cmocka_unit_test(test_local_ranks),
+        cmocka_unit_test(test_no_launcher), cmocka_unit_test(test_wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
