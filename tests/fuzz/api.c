@@ -474,7 +474,7 @@ static void end_all(void)
 void fuzz_input(const uint8_t *data, size_t size)
 {
     setenv("GXEMU_SHADOW", "1", 1);
-    setenv("GXEMU_MEMORY", "16000000", 1);
+    setenv("GXEMU_MEMORY", "100000000", 1);
     setenv("GXEMU_WORKERS", "1", 1);
     for (size_t i = 0; i < CALLS_MOST && (i + 1) * CALL_BYTES <= size; i++)
         call(data + i * CALL_BYTES);
