@@ -34,6 +34,21 @@ enum { DRIVER_FILE, FOLDER_FILE, COMPILER_FILE };
 
 #define STACK_ADDRESS ((void *)0x200000000000)
 
+/* The address sanitizer hands out memory in another order wherever names are longer; there the bytes that nobody
+ * writes are zeroes. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ADDRESS_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(HAS_ADDRESS_SANITIZER)
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "max_malloc_fill_size=1073741824:malloc_fill_byte=0";
+}
+#endif
+
 typedef struct Planner {
     const char *folder; /* that libcudnn is looked for in; NULL: the system's */
     const char *driver; /* path of libgxc-nodriver.so */
