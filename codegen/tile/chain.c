@@ -19,7 +19,10 @@ typedef struct ChainLower {
         [TILE_CHAIN_DOTS]; /* [steps] fragments of what stays; NULL: not in registers */
 } ChainLower;
 
-enum { WORD_BYTES = 4 };
+enum {
+    WORD_BYTES = 4,
+    MOST_WORDS_AT_ONCE = 8 /* of rows: two accesses of 16 bytes */
+};
 
 static uint32_t registers_of(const LinearLayout *layout)
 {
@@ -268,31 +271,51 @@ static LLVMValueRef rows_place(ChainLower *a)
                           gx_i32(l->k, l->shared + (uint32_t)a->m->rows_offset));
 }
 
+/* Words of one access; a thread with more of them makes several. */
+static uint32_t words_at_once(ChainLower *a)
+{
+    uint32_t count = tile_row_registers(a->m);
+    return count < MOST_WORDS_AT_ONCE ? count : MOST_WORDS_AT_ONCE;
+}
+
 static LLVMTypeRef rows_type(ChainLower *a)
 {
-    return LLVMVectorType(emit_type(a->l.k, DT_F32), tile_row_registers(a->m));
+    return LLVMVectorType(emit_type(a->l.k, DT_F32), words_at_once(a));
+}
+
+static LLVMValueRef place_of_word(ChainLower *a, LLVMValueRef rows, uint32_t word)
+{
+    Kernel *k = a->l.k;
+    return word == 0 ? rows : gx_add_natural(k, rows, gx_i32(k, word * WORD_BYTES));
 }
 
 static void store_rows(ChainLower *a, const TileOp *op)
 {
     TileLower *l = &a->l;
-    uint32_t count = tile_row_registers(a->m);
+    uint32_t count = tile_row_registers(a->m), step = words_at_once(a);
     LLVMValueRef *rows = ARENA_ARRAY(l->k->arena, LLVMValueRef, count),
-                 v = LLVMGetUndef(rows_type(a));
+                 place = rows_place(a);
     chain_pack(a->m, op, tile_registers(l, op, &a->m->rows), rows);
-    for (uint32_t i = 0; i < count; i++)
-        v = LLVMBuildInsertElement(l->k->builder, v, rows[i], gx_i32(l->k, i), "");
-    gx_store(l->k, GX_SHARED, rows_place(a), v, count * WORD_BYTES);
+    for (uint32_t at = 0; at < count; at += step) {
+        LLVMValueRef v = LLVMGetUndef(rows_type(a));
+        for (uint32_t i = 0; i < step; i++)
+            v = LLVMBuildInsertElement(l->k->builder, v, rows[at + i], gx_i32(l->k, i),
+                                       "");
+        gx_store(l->k, GX_SHARED, place_of_word(a, place, at), v, step * WORD_BYTES);
+    }
 }
 
 static LLVMValueRef *load_rows(ChainLower *a, LLVMValueRef *rows)
 {
     TileLower *l = &a->l;
-    uint32_t count = tile_row_registers(a->m);
-    LLVMValueRef v =
-        gx_load(l->k, GX_SHARED, rows_place(a), rows_type(a), count * WORD_BYTES);
-    for (uint32_t i = 0; i < count; i++)
-        rows[i] = LLVMBuildExtractElement(l->k->builder, v, gx_i32(l->k, i), "");
+    uint32_t count = tile_row_registers(a->m), step = words_at_once(a);
+    LLVMValueRef place = rows_place(a);
+    for (uint32_t at = 0; at < count; at += step) {
+        LLVMValueRef v = gx_load(l->k, GX_SHARED, place_of_word(a, place, at),
+                                 rows_type(a), step * WORD_BYTES);
+        for (uint32_t i = 0; i < step; i++)
+            rows[at + i] = LLVMBuildExtractElement(l->k->builder, v, gx_i32(l->k, i), "");
+    }
     return rows;
 }
 
