@@ -4,8 +4,9 @@
 void emit_if_begin(Emit *e, GxIf *s, LLVMValueRef condition)
 {
     *s = (GxIf){0};
-    if (condition != NULL)
-        gx_if_begin(e->k, s, condition);
+    if (condition == NULL)
+        return; /* what is made is known behind it */
+    gx_if_begin(e->k, s, condition);
     emit_scope_begin(e);
 }
 
@@ -19,17 +20,18 @@ void emit_if_else(Emit *e, GxIf *s, const LLVMValueRef *yields, unsigned count)
 void emit_if_end(Emit *e, GxIf *s, const LLVMValueRef *yields, unsigned count,
                  LLVMValueRef *out)
 {
+    if (s->otherwise == NULL)
+        return;
     emit_scope_end(e);
-    if (s->otherwise != NULL)
-        gx_if_end(e->k, s, yields, count, out);
+    gx_if_end(e->k, s, yields, count, out);
 }
 
 void emit_if_end_or(Emit *e, GxIf *s, LLVMValueRef *values, const LLVMValueRef *otherwise,
                     unsigned count)
 {
-    emit_scope_end(e);
     if (s->otherwise == NULL)
         return;
+    emit_scope_end(e);
     gx_if_else(e->k, s, values, count);
     gx_if_end(e->k, s, otherwise, count, values);
 }

@@ -39,6 +39,8 @@ static LLVMValueRef sum_code(Emit *e, const IndexExpr *x, uint32_t lane)
     LLVMValueRef p = emit_index(e, x->a, lane),
                  q = is_sum ? emit_index(e, x->b, lane)
                             : emit_index_constant(e, x->value);
+    if (is_sum && LLVMIsAConstantInt(q) != NULL && LLVMConstIntGetZExtValue(q) == 0)
+        return p; /* the first lane */
     if (x->a->range.lo >= 0 && (is_sum ? x->b->range.lo : x->value) >= 0)
         return is_sum ? gx_add_natural(e->k, p, q) : gx_mul_natural(e->k, p, q);
     return is_sum ? LLVMBuildNSWAdd(b, p, q, "") : LLVMBuildNSWMul(b, p, q, "");

@@ -503,9 +503,9 @@ static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m,
     tile_lower_begin(l, m->shared_bytes);
     find_bounds(&a);
     for (uint32_t i = 0; i < m->inner_count; i++)
-        tile_prepare(l, m->inner[i].factors[0].value, &m->inner[i].factors[0].copy);
+        factor_prepare(l, &m->inner[i].factors[0]);
     for (uint32_t i = 0; i < m->staged_count; i++)
-        tile_prepare(l, m->staged[i]->value, &m->staged[i]->copy);
+        factor_prepare(l, m->staged[i]);
     for (uint32_t i = 0; i < m->outer_count; i++)
         tile_prepare(l, m->outer[i].dot->operands[0], &m->inner[0].sums);
     bring_kept(&a);

@@ -269,7 +269,8 @@ static void store_lanes(TileLower *l, const TileResult *r, const LLVMValueRef *v
 
 void tile_store_result(TileLower *l, const TileResult *r)
 {
-    uint32_t fast = UINT32_MAX, count = UINT32_C(1) << r->layout.in[LINEAR_REGISTER];
+    uint32_t fast = UINT32_MAX, count = UINT32_C(1) << r->layout.in[LINEAR_REGISTER],
+             same = ~tile_distinct_bits(&r->layout);
     l->result = r;
     for (uint32_t d = 0; d < r->layout.rank && r->vector != 0; d++) {
         if (r->layout.columns[0] == UINT32_C(1) << linear_shift(&r->layout, d) &&
@@ -282,8 +283,10 @@ void tile_store_result(TileLower *l, const TileResult *r)
         GxIf own;
         l->k->at = r->store->inst->name;
         emit_if_begin(l->e, &own, holds_first(l, &r->layout));
-        for (uint32_t i = first; i < l->until; i += UINT32_C(1) << r->vector)
-            store_lanes(l, r, values, i, fast);
+        for (uint32_t i = first; i < l->until; i += UINT32_C(1) << r->vector) {
+            if ((i & same) == 0)
+                store_lanes(l, r, values, i, fast);
+        }
         emit_if_end(l->e, &own, NULL, 0, NULL);
     }
     l->until = 0;
@@ -336,7 +339,7 @@ Kernel *emitter_tile(const EmitterInput *in)
     tile_lower_begin(&l, m->shared_bytes);
     tile_find_groups(&l);
     for (uint32_t i = 0; i < 2; i++)
-        tile_prepare(&l, m->factors[i].value, &m->factors[i].copy);
+        factor_prepare(&l, &m->factors[i]);
     run_loop(&l);
     for (uint32_t i = 0; i < m->result_count; i++)
         tile_store_result(&l, &m->results[i]);

@@ -35,6 +35,15 @@ static const IndexExpr *place_in_bytes(TileLower *l, const TileFactor *f, uint32
                   dtype_info[op->dtype].bits / 8);
 }
 
+void factor_prepare(TileLower *l, const TileFactor *f)
+{
+    const TileOp *op = f->value;
+    if (!f->is_copied)
+        tile_prepare(l, op, &f->copy);
+    for (uint32_t i = 0; f->is_copied && i < op->operand_count; i++)
+        tile_prepare(l, op->operands[i], &f->copy);
+}
+
 void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
 {
     LLVMBuilderRef b = l->k->builder;

@@ -118,6 +118,8 @@ LLVMValueRef shared_offset(TileLower *l, const LinearLayout *layout,
 /* Of a factor that is computed, in the layout `copy`. Dots leave out what lies behind an extent, so it is zero there;
  * no dot sums over dimensions of the grid. */
 LLVMValueRef *factor_values(TileLower *l, const TileFactor *f);
+/* Makes what does not change in the loop and is needed for the factor: of one that is copied, what its index reads. */
+void factor_prepare(TileLower *l, const TileFactor *f);
 /* Issues asynchronous copies of the tile at hand into the stage at `base`. */
 void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base);
 /* The words of the fragments for step `step` of the instruction along the sums. */
