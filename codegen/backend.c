@@ -184,6 +184,8 @@ static const char *module_ptx(Backend *b, LLVMModuleRef m, Kernel *const *kernel
 const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
                         const Target *target, uint32_t ptx)
 {
+    for (size_t i = 0; i < count; i++)
+        kernel_check(kernels[i]);
     LLVMModuleRef m = LLVMCloneModule(b->module);
     const char *text = module_ptx(b, m, kernels, count, target, ptx);
     LLVMDisposeModule(m);

@@ -33,7 +33,8 @@ LLVMModuleRef backend_module(Backend *b);
  * Throws ESCAPE_UNSUPPORTED for what the target lacks. */
 const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,
                         const Target *target, uint32_t ptx);
-/* The same, and the kernels are used up, with all others of the module: it is empty again. Saves a copy of it. */
+/* The same, and the kernels are used up, with all others of the module: it is empty again. Saves a copy of it, and
+ * kernel_check, which takes as long as two of LLVM's passes: what the emulator shall run, as by default, has it. */
 const char *backend_last_ptx(Backend *b, Kernel *const *kernels, size_t count,
                              const Target *target, uint32_t ptx);
 

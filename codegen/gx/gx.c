@@ -138,6 +138,10 @@ void kernel_finish(Kernel *k)
     LLVMBuildRetVoid(k->builder);
     LLVMDisposeBuilder(k->builder);
     k->builder = NULL;
+}
+
+void kernel_check(const Kernel *k)
+{
     if (LLVMVerifyFunction(k->function, LLVMReturnStatusAction) == 0)
         return;
     char *message = NULL;

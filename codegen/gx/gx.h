@@ -257,7 +257,9 @@ void gx_if_else(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count);
 void gx_if_end(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count,
                LLVMValueRef *out);
 
-/* Ends the function and checks it; needed before lowering. */
+/* Ends the function; needed before lowering. */
 void kernel_finish(Kernel *k);
+/* LLVM's rules hold for the function: else an emitter has made a mistake. */
+void kernel_check(const Kernel *k);
 
 #endif

@@ -559,6 +559,29 @@ static void a_fatal_error_is_an_escape(void **state)
     assert_non_null(backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx));
 }
 
+/* What breaks LLVM's rules does not reach its passes where the emulator's code is made as well. */
+static void a_malformed_kernel_is_a_mistake(void **state)
+{
+    Fixture *f = *state;
+    Backend *b = backend_create(f->arena, f->device);
+    const KernelArg arg = {.align = 16, .bytes = 64};
+    Kernel *k = kernel_create(f->arena, backend_module(b), "open", &arg, 1, block, grid);
+    LLVMBasicBlockRef open = gx_block(k, "open"); /* it has no end */
+    LLVMBuildBr(k->builder, open);
+    LLVMPositionBuilderAtEnd(k->builder, gx_block(k, "end"));
+    kernel_finish(k);
+    Target target;
+    assert_true(target_find("sm_80", &target));
+    Escape e;
+    escape_push(&e);
+    if (setjmp(e.target) == 0)
+        backend_ptx(b, &k, 1, &target, f->cuda.ptx);
+    escape_pop(&e);
+    assert_int_equal(e.kind, ESCAPE_BUG);
+    assert_non_null(strstr(e.message, "kernel open: "));
+    backend_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +596,7 @@ int main(void)
         cmocka_unit_test(a_kernel_is_the_same_beside_others),
         cmocka_unit_test(kernels_made_together_are_as_alone),
         cmocka_unit_test(a_fatal_error_is_an_escape),
+        cmocka_unit_test(a_malformed_kernel_is_a_mistake),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
