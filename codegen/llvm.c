@@ -66,9 +66,11 @@ extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
  * Common subexpressions are looked for once before selection. NVPTX would do so three times: two of them by gvn
  * where code generation is "aggressive", as nvptx_machine has it, and those are left out.
  *
- * Constants are immediate operands of PTX: the pass that hoists large ones changes no kernel. */
+ * Constants are immediate operands of PTX: the pass that hoists large ones changes no kernel.
+ *
+ * Equal instructions are not looked for once more after selection: ptxas finds those that are left. */
 static const char *const arguments[] = {
-    "gxc", "-nvptx-short-ptr", "-disable-constant-hoisting",
+    "gxc", "-nvptx-short-ptr", "-disable-constant-hoisting", "-disable-machine-cse",
     "-opt-disable=slsr,nary-reassociate,load-store-vectorizer,gvn"};
 
 /* LLVM registers the passes of a code generator when it first makes them, under locks that an escape
