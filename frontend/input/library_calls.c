@@ -639,6 +639,8 @@ static bool has_form(Call *c)
     size_t n = shape_leaf_count(s);
     bool has_workspace = !shape_is_array(s) && (n == 2 || n == 3) && s->rank == n &&
                          dtype_is_integer(shape_leaf(s, n - 1)->dtype);
+    for (size_t i = 0; i < n && has_workspace; i++)
+        has_workspace = shape_is_array(s->elements[i]);
     if (!shape_is_array(s) && !has_workspace)
         c->trouble = "its result is not one or two arrays, or those and a workspace";
     else if (c->shape->rank == 0 || c->shape->rank > CALL_MOST_RANK)

@@ -40,13 +40,14 @@ static bool add_term(Poly *p, const PolyTerm *t, double factor)
     return true;
 }
 
-/* Terms that cancel each other but for rounding go; what is no number stays. */
+/* Terms that cancel each other but for rounding go; what is too large to say so stays. */
 static void prune(Poly *p)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        if (!(fabs(p->terms[i].factor) <= rounding * p->terms[i].mass))
-            p->terms[n++] = p->terms[i];
+        const PolyTerm *t = &p->terms[i];
+        if (!isfinite(t->mass) || fabs(t->factor) > rounding * t->mass)
+            p->terms[n++] = *t;
     }
     p->count = n;
 }
