@@ -74,7 +74,7 @@ static void add_sizes(const Module *m, const char *key, PlanValue *values, uint3
             values[size].size_dimension = dimension;
         }
         at = strchr(at, ',');
-        at += at != NULL;
+        at = at != NULL ? at + 1 : NULL;
     }
 }
 

@@ -251,7 +251,9 @@ gxrt_status run_solver(Device *d, const PlanCommand *c, CUstream stream)
     for (uint32_t i = 0; i < what->batch && r == 0; i++) {
         r = call_one(&call);
         for (uint32_t arg = 0; arg < PLAN_SOLVER_ARGS; arg++) {
-            call.at[arg] += call.at[arg] ? plan_solver_step(what, arg) : 0;
+            if (call.at[arg]) {
+                call.at[arg] += plan_solver_step(what, arg);
+            }
         }
     }
     if (r == 0) {
