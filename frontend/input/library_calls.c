@@ -126,7 +126,7 @@ Instruction *call_results(Call *c, Instruction **made, uint32_t count)
     bool fits = s->rank == count + 1 && shape_is_array(s->elements[count]) &&
                 dtype_is_integer(s->elements[count]->dtype);
     for (uint32_t i = 0; i < count && fits; i++) {
-        fits = shape_is_array(s->elements[i]) &&
+        fits = shape_is_array(s->elements[i]) && dtype_is_float(s->elements[i]->dtype) &&
                shape_same_dims(s->elements[i], made[i]->shape);
         if (fits)
             made[i] = rw_in_layout(&c->r, s->elements[i],
@@ -656,7 +656,8 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
     Bytes text = config_text(inst);
     Call c = {.r = {.m = m, .comp = inst->parent, .scratch = scratch, .at = inst},
               .inst = inst,
-              .shape = shape_leaf(inst->shape, 0)};
+              .shape =
+                  shape_leaf_count(inst->shape) != 0 ? shape_leaf(inst->shape, 0) : NULL};
     json_t *root = text.length != 0 ? json_loadb(text.data, text.length, 0, NULL) : NULL;
     c.config = json_object_get(root, target->config);
     Instruction *result = NULL;
@@ -666,6 +667,8 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
     }
     if (text.length != 0 && root == NULL)
         c.trouble = "its backend_config is no JSON";
+    else if (c.shape == NULL)
+        c.trouble = "its result is an empty tuple";
     else if (target->is_whole || has_form(&c))
         result = target->read(&c);
     if (result != NULL && c.trouble == NULL && c.next != inst->operand_count)

@@ -38,9 +38,10 @@ static Instruction *take_floats(Norm *n, const char *what)
     Instruction *x = n->c->trouble == NULL ? call_take(n->c, what) : NULL;
     if (x == NULL)
         return NULL;
-    if (rw_is_static(x->shape) && dtype_is_float(x->shape->dtype))
+    if (rw_is_static(x->shape) &&
+        (x->shape->dtype == DT_F32 || dtype_is_half(x->shape->dtype)))
         return call_as(n->c, x, DT_F32);
-    fail(n, arena_printf(n->r->m->arena, "%s is no array of floats", what));
+    fail(n, arena_printf(n->r->m->arena, "%s is no array of f32, f16 or bf16", what));
     return NULL;
 }
 
