@@ -7,7 +7,8 @@
  * The diagonal's matrices of a large one are inverted all at once where that is no more than a wave of blocks; then the
  * chain has only products (Du Croz and Higham, "Stability of Methods for Matrix Inversion", 1992). Of 64 rows that is as
  * accurate as to solve with them. Where b is not finite, or a is singular, rows of the same diagonal matrix that stand
- * before may be NaN, too.
+ * before may be NaN, too; so may be those of a diagonal matrix whose inverse has elements above the type's largest
+ * number (a unit triangle with -5 below its diagonal, of 64 rows), though x itself has none.
  *
  * The first half is a whole number of the largest matrices with a kernel, so that few kernels differ. Types of less
  * than 32 bits are computed in f32. The upper triangle's factor is the conjugate transpose of the lower one's. */
