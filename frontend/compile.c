@@ -489,6 +489,10 @@ static void finish_escape(Compile *c, const Escape *e)
         diag_unsupported(c->diag, e->at, "%s", e->message);
         return;
     }
+    if (e->kind == ESCAPE_LATE) {
+        diag_error(c->diag, (Span){0, 0}, "%s", e->message);
+        return;
+    }
     c->status = e->kind == ESCAPE_MEMORY ? GXC_NO_MEMORY : GXC_BUG;
     if (e->kind == ESCAPE_MEMORY) {
         diag_error(c->diag, (Span){0, 0}, "%s", e->message);

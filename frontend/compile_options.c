@@ -184,12 +184,6 @@ void compile_check_options(Compile *c)
     if (!c->settings.tf32 && strcmp(o->f32_dots, "f32") != 0)
         compile_usage_error(c, "unknown form \"%s\" of --f32-dots; forms are tf32, f32",
                             o->f32_dots);
-    if (libraries[CUDNN])
-        c->planner = planner_create(
-            c->arena, &(PlannerOptions){
-                          .cuda = o->cuda,
-                          .flags = PLAN_GRAPH_FULL_F32 |
-                                   (c->settings.level < 2 ? PLAN_GRAPH_PRECOMPILED : 0)});
     for (size_t i = 0; i < o->setting_count; i++) {
         SettingStatus st = settings_set(&c->settings, o->settings[i]);
         if (st == SETTING_UNKNOWN)
@@ -200,6 +194,13 @@ void compile_check_options(Compile *c)
             compile_usage_error(c, "setting \"%s\" has no value that it takes",
                                 o->settings[i]);
     }
+    if (libraries[CUDNN])
+        c->planner = planner_create(
+            c->arena, &(PlannerOptions){
+                          .cuda = o->cuda,
+                          .seconds = c->settings.library_seconds,
+                          .flags = PLAN_GRAPH_FULL_F32 |
+                                   (c->settings.level < 2 ? PLAN_GRAPH_PRECOMPILED : 0)});
     const char *lists[] = {o->passes, o->skip,
                            o->print_after != NULL && strcmp(o->print_after, "all") != 0
                                ? o->print_after

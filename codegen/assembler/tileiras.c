@@ -9,7 +9,7 @@
 
 #include "codegen/assembler/assemblers.h"
 
-enum { DEADLINE_SECONDS = 120 };
+enum { DEADLINE_SECONDS = 600 };
 
 /* The environment with another CUDA_HOME. */
 static char **environment_of(Arena *a, const char *home)

@@ -21,9 +21,7 @@
 #include "runtime/plan/planner.h"
 
 enum {
-    START_SECONDS = 60, /* that cuDNN may take to load */
-    GRAPH_SECONDS = 60, /* and for one graph more */
-    STOP_SECONDS = 5,   /* that it may take to end when nobody asks any more */
+    STOP_SECONDS = 5, /* that it may take to end when nobody asks any more */
     MOST_ANSWER = 1 << 28,
     SLOTS = 256
 };
@@ -151,22 +149,40 @@ static void stop(Planner *p, bool at_once)
 
 /* -- talking ------------------------------------------------------------------------------------ */
 
-/* Waits for the file, `until` at most; false: that is over, or there is an error. */
-static bool wait_for(const Planner *p, short events, int64_t until)
+/* When an answer that is asked for now has to be there, in milliseconds. */
+static int64_t deadline(const Planner *p)
+{
+    return now_milliseconds() + p->options.seconds * 1000;
+}
+
+/* Throws ESCAPE_LATE: what a busy machine does not find out in time must not change what is compiled. */
+GXC_NORETURN static void give_up(Planner *p)
+{
+    stop(p, true);
+    escape_throw(ESCAPE_LATE,
+                 "gxc-cudnn gave no answer in %lld seconds (library-seconds); "
+                 "--libraries without cudnn compiles without it",
+                 (long long)p->options.seconds);
+}
+
+/* Waits for the file; false: there is an error. */
+static bool wait_for(Planner *p, short events, int64_t until)
 {
     for (;;) {
         struct pollfd wait = {.fd = p->file, .events = events};
         int64_t left = until - now_milliseconds();
         int ready = left > 0 ? poll(&wait, 1, (int)left) : 0;
-        if (ready >= 0 || errno != EINTR)
+        if (ready == 0)
+            give_up(p);
+        if (ready > 0 || errno != EINTR)
             return ready > 0;
     }
 }
 
-static bool send_bytes(const Planner *p, const void *from, size_t bytes)
+static bool send_bytes(Planner *p, const void *from, size_t bytes)
 {
     const char *at = from;
-    int64_t until = now_milliseconds() + START_SECONDS * 1000;
+    int64_t until = deadline(p);
     while (bytes > 0) {
         if (!wait_for(p, POLLOUT, until))
             return false;
@@ -179,7 +195,7 @@ static bool send_bytes(const Planner *p, const void *from, size_t bytes)
     return true;
 }
 
-static bool receive(const Planner *p, void *to, size_t bytes, int64_t until)
+static bool receive(Planner *p, void *to, size_t bytes, int64_t until)
 {
     char *at = to;
     while (bytes > 0) {
@@ -194,7 +210,7 @@ static bool receive(const Planner *p, void *to, size_t bytes, int64_t until)
     return true;
 }
 
-static const char *receive_text(const Planner *p, uint64_t bytes, int64_t until)
+static const char *receive_text(Planner *p, uint64_t bytes, int64_t until)
 {
     if (bytes > MOST_ANSWER)
         return NULL;
@@ -202,10 +218,10 @@ static const char *receive_text(const Planner *p, uint64_t bytes, int64_t until)
     return receive(p, text, (size_t)bytes, until) ? text : NULL;
 }
 
-static bool receive_answer(const Planner *p, uint32_t version, PlannedGraph *out)
+static bool receive_answer(Planner *p, uint32_t version, PlannedGraph *out)
 {
     PlannerAnswer answer;
-    int64_t until = now_milliseconds() + GRAPH_SECONDS * 1000;
+    int64_t until = deadline(p);
     if (!receive(p, &answer, sizeof answer, until))
         return false;
     const char *plan = receive_text(p, answer.plan_bytes, until);
@@ -257,11 +273,10 @@ static bool ask(Planner *p, const Target *target, const PlanBuilder *b, PlannedG
     request.device_bytes = strlen(device);
     bool ok = send_bytes(p, &request, sizeof request) && send_bytes(p, bytes, size) &&
               send_bytes(p, device, strlen(device)) &&
-              receive(p, &reply, sizeof reply, now_milliseconds() + START_SECONDS * 1000);
+              receive(p, &reply, sizeof reply, deadline(p));
     free(bytes);
     if (ok && reply.error_bytes != 0) {
-        p->trouble =
-            receive_text(p, reply.error_bytes, now_milliseconds() + START_SECONDS * 1000);
+        p->trouble = receive_text(p, reply.error_bytes, deadline(p));
         ok = false;
     }
     for (uint32_t i = 0; ok && i < b->graphs_count; i++)

@@ -16,6 +16,7 @@ typedef enum {
     ESCAPE_BUG,         /* a broken invariant of gxc: GXC_BUG, with a replay file */
     ESCAPE_MEMORY,      /* the system has no memory, or a size overflows */
     ESCAPE_UNSUPPORTED, /* an input that is right but that gxc cannot handle yet */
+    ESCAPE_LATE,        /* a program that gxc runs took longer than it may */
 } EscapeKind;
 
 typedef struct Escape {
