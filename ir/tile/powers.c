@@ -1,123 +1,126 @@
-/* e^x as 2^(x log2 e), which is one instruction. The factor goes into what x is made of, as far as that is known:
+/* e^x as 2^(x log2 e), which is one instruction. The factor goes into what x is made of where that is a score:
  *
- *   e^(s c - r)  ->  2^(s (c log2 e) - r log2 e)
+ *   e^(s c - r)                        ->  2^(s (c log2 e) - r log2 e)
+ *   e^((masked ? number : s c) - r)    ->  2^(masked ? (number - r) log2 e : s (c log2 e) - r log2 e)
  *
  * so that a score takes one multiplication and subtraction, and rows take theirs once. Where few weights of many are
- * rounded to 16 bits behind it, the last bits of f32 do not matter. */
+ * rounded to 16 bits behind it, the last bits of f32 do not matter. They do where x is a small difference of large
+ * numbers: of a row whose scores are all masked, by a number as large as -1e30 or near the largest one, that number is
+ * the greatest score, r, too, and x is 0. So numbers that mask, by a choice or as a term, are subtracted as they are. */
 #include "ir/tile/value.h"
+
+#include <math.h>
 
 static const double log2_e = 1.4426950408889634;
 
 enum { MOST_STEPS = 8 };
 
-static const TileOp *past_broadcasts(const TileOp *op)
+static TileOp *past_broadcasts(TileOp *op)
 {
     while (op->kind == TILE_BROADCAST)
         op = op->operands[0];
     return op;
 }
 
+static bool is_constant(TileOp *op)
+{
+    return past_broadcasts(op)->kind == TILE_CONSTANT;
+}
+
 static TileOp *times(TileBuilder *b, TileOp *x, double by)
 {
-    return by == 1 ? x
-                   : tile_apply(b, OP_MULTIPLY, DT_F32, 2,
-                                (TileOp *[]){x, tile_number(b, DT_F32, by)});
+    return tile_apply(b, OP_MULTIPLY, DT_F32, 2,
+                      (TileOp *[]){x, tile_number(b, DT_F32, by)});
 }
 
-static TileOp *scaled(TileBuilder *b, TileOp *x, double by, uint32_t steps);
-
-/* The operand of a product that is a constant: 0 or 1; 2: none, or it is 0. */
-static uint32_t constant_factor(const TileOp *x, double *value)
+static TileOp *less(TileBuilder *b, TileOp *x, TileOp *y)
 {
-    for (uint32_t i = 0; x->kind == TILE_APPLY && x->inst->op == OP_MULTIPLY && i < 2;
-         i++) {
-        const TileOp *c = past_broadcasts(x->operands[i]);
-        *value = c->kind == TILE_CONSTANT ? literal_double(c->literal, 0) : 0;
-        if (*value != 0)
-            return i;
-    }
-    return 2;
+    return tile_apply(b, OP_SUBTRACT, DT_F32, 2, (TileOp *[]){x, y});
 }
 
-/* A choice between s c and a number, as of masked scores: (s or the number over c) times c, so that the product stands
- * beside what is taken away. NULL: it is none. */
-static TileOp *scaled_choice(TileBuilder *b, TileOp *x, double by)
+/* What x is times a constant by which numbers neither overflow nor vanish; NULL: x is no such product. */
+static TileOp *unscaled(TileOp *x, double *by)
 {
-    for (uint32_t i = 1; i < 3; i++) {
-        const TileOp *fill = past_broadcasts(x->operands[i]);
-        TileOp *product = x->operands[3 - i], *in[] = {x->operands[0], NULL, NULL};
-        double c;
-        uint32_t factor = constant_factor(product, &c);
-        if (fill->kind != TILE_CONSTANT || factor == 2)
+    static const double most = 1e30;
+    if (x->kind != TILE_APPLY || (x->inst->op != OP_MULTIPLY && x->inst->op != OP_DIVIDE))
+        return NULL;
+    for (uint32_t i = x->inst->op == OP_DIVIDE ? 1 : 0; i < 2; i++) {
+        TileOp *c = past_broadcasts(x->operands[i]);
+        double value = c->kind == TILE_CONSTANT ? literal_double(c->literal, 0) : 0;
+        if (!(fabs(value) <= most && fabs(value) >= 1 / most))
             continue;
-        in[i] = tile_number(b, DT_F32, literal_double(fill->literal, 0) / c);
-        in[3 - i] = product->operands[!factor];
-        return times(b, tile_apply(b, OP_SELECT, DT_F32, 3, in), c * by);
+        *by = x->inst->op == OP_DIVIDE ? 1 / value : value;
+        return x->operands[!i];
     }
     return NULL;
 }
 
+/* A dot, rounded or times constants. */
+static bool is_score(TileOp *x)
+{
+    double by;
+    for (uint32_t i = 0; i < MOST_STEPS && x->kind != TILE_DOT; i++) {
+        bool is_same = x->kind == TILE_BROADCAST ||
+                       (x->kind == TILE_APPLY && x->inst->op == OP_CONVERT);
+        x = is_same ? x->operands[0] : unscaled(x, &by);
+        if (x == NULL)
+            return false;
+    }
+    return x->kind == TILE_DOT;
+}
+
+static TileOp *scaled_score(TileBuilder *b, TileOp *x)
+{
+    double by = 1;
+    TileOp *of = unscaled(x, &by);
+    return times(b, of != NULL ? of : x, by * log2_e);
+}
+
 /* For each tile of the loop: scaled, it would take registers beside itself. */
-static bool is_loaded(const TileOp *op)
+static bool is_loaded(TileOp *op)
 {
     op = past_broadcasts(op);
     return op->kind == TILE_LOAD && op->depth != 0;
 }
 
-static TileOp *scaled_sum(TileBuilder *b, TileOp *x, double by, uint32_t steps)
+/* Between a number and something else. */
+static bool is_masked(const TileOp *x)
 {
-    double each = is_loaded(x->operands[1]) ? 1 : by;
-    TileOp *in[] = {scaled(b, x->operands[0], each, steps),
-                    scaled(b, x->operands[1], each, steps)};
-    return times(b, tile_apply(b, (OpCode)x->inst->op, DT_F32, 2, in),
-                 each == 1 ? by : 1);
+    return x->kind == TILE_APPLY && x->inst->op == OP_SELECT &&
+           (is_constant(x->operands[1]) || is_constant(x->operands[2]));
 }
 
-static TileOp *scaled_apply(TileBuilder *b, TileOp *x, double by, uint32_t steps)
+/* (x - r) log2 e */
+static TileOp *difference(TileBuilder *b, TileOp *x, TileOp *r, uint32_t steps)
 {
-    double c;
-    uint32_t factor = constant_factor(x, &c);
-    TileOp *choice;
-    switch (x->inst->op) {
-    case OP_DIVIDE:
-        if (past_broadcasts(x->operands[1])->kind != TILE_CONSTANT)
-            return NULL;
-        c = literal_double(past_broadcasts(x->operands[1])->literal, 0);
-        return times(b, x->operands[0], by / c);
-    case OP_MULTIPLY:
-        return factor == 2 ? NULL : times(b, x->operands[!factor], c * by);
-    case OP_ADD:
-    case OP_SUBTRACT:
-        return scaled_sum(b, x, by, steps);
-    case OP_SELECT:
-        choice = scaled_choice(b, x, by);
-        if (choice != NULL)
-            return choice;
+    if (is_constant(x)) /* once for a row */
+        return times(b, less(b, past_broadcasts(x), past_broadcasts(r)), log2_e);
+    if (is_masked(x) && steps > 0)
         return tile_apply(b, OP_SELECT, DT_F32, 3,
                           (TileOp *[]){x->operands[0],
-                                       scaled(b, x->operands[1], by, steps),
-                                       scaled(b, x->operands[2], by, steps)});
-    default:
-        return NULL;
-    }
+                                       difference(b, x->operands[1], r, steps - 1),
+                                       difference(b, x->operands[2], r, steps - 1)});
+    return is_score(x) && !is_loaded(r)
+               ? less(b, scaled_score(b, x), times(b, past_broadcasts(r), log2_e))
+               : times(b, less(b, x, r), log2_e);
 }
 
-/* x times a number */
-static TileOp *scaled(TileBuilder *b, TileOp *x, double by, uint32_t steps)
+/* x log2 e */
+static TileOp *exponent(TileBuilder *b, TileOp *x, uint32_t steps)
 {
-    TileOp *y = NULL;
-    if (x->kind == TILE_CONSTANT)
-        y = tile_number(b, DT_F32, literal_double(x->literal, 0) * by);
-    else if (x->kind == TILE_BROADCAST)
-        y = tile_broadcast(b, scaled(b, x->operands[0], by, steps), x->dims);
-    else if (x->kind == TILE_APPLY && steps > 0)
-        y = scaled_apply(b, x, by, steps - 1);
-    return y != NULL ? y : times(b, x, by);
+    if (x->kind == TILE_APPLY && x->inst->op == OP_SUBTRACT)
+        return difference(b, x->operands[0], x->operands[1], steps);
+    if (is_masked(x) && steps > 0)
+        return tile_apply(b, OP_SELECT, DT_F32, 3,
+                          (TileOp *[]){x->operands[0],
+                                       exponent(b, x->operands[1], steps - 1),
+                                       exponent(b, x->operands[2], steps - 1)});
+    return is_score(x) ? scaled_score(b, x) : times(b, past_broadcasts(x), log2_e);
 }
 
 TileOp *tile_exponential(TileBuilder *b, TileOp *x)
 {
-    TileOp *power = scaled(b, x, log2_e, MOST_STEPS);
+    TileOp *power = tile_broadcast(b, exponent(b, x, MOST_STEPS), x->dims);
     return tile_apply(b, OP_POWER, DT_F32, 2,
                       (TileOp *[]){tile_number(b, DT_F32, 2), power});
 }
