@@ -94,7 +94,8 @@ static const char *sizes_illegal(const Instruction *hero)
     if (columns > MOST_COLUMNS)
         return "rows of the result are too long";
     if (shape_elements(x) / channels > MOST_PLACES || x->dims[0] * channels > MOST_ROWS ||
-        shape_elements(w) > MOST_ROWS)
+        shape_elements(w) > MOST_ROWS ||
+        shape_elements(y) / y->dims[l->out_feature] > MOST_PLACES)
         return "there are too many places, or too many channels of all images";
     return NULL;
 }
@@ -364,6 +365,26 @@ static const char *tile_refused(const KernelDesign *d)
                              (long long)columns, MOST_COLUMNS);
 }
 
+/* wgmma names all sums of a thread at once: they cannot be spilled. */
+static const char *threads_refused(const KernelDesign *d)
+{
+    enum { BESIDE = 32, GRANULE = 8 /* registers: ptxas asks for 26 beside the sums */ };
+    const KernelConfig *c = &d->config;
+    int64_t threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP;
+    if (threads > TARGET_BLOCK_THREADS)
+        return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
+                           (long long)threads, TARGET_BLOCK_THREADS);
+    WideRooms rooms;
+    wide_rooms(d, &rooms);
+    int64_t sums = rooms.columns / 2,
+            registers = TARGET_REGISTERS / threads / GRANULE * GRANULE;
+    if (d->plan.wide->core == NULL && sums + BESIDE > registers)
+        return refuse_text(
+            d, "\"warps\" leave a thread %lld registers; %lld sums need %lld",
+            (long long)registers, (long long)sums, (long long)(sums + BESIDE));
+    return shared_refused(d, rooms.bytes);
+}
+
 const char *refuse_wide_convolution(const KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
@@ -379,13 +400,7 @@ const char *refuse_wide_convolution(const KernelDesign *d)
     if (c->stages < 2)
         return refuse_text(d, "\"stages\" must be 2 or more, found %lld",
                            (long long)c->stages);
-    int64_t threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP;
-    if (threads > TARGET_BLOCK_THREADS)
-        return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
-                           (long long)threads, TARGET_BLOCK_THREADS);
-    WideRooms rooms;
-    wide_rooms(d, &rooms);
-    return shared_refused(d, rooms.bytes);
+    return threads_refused(d);
 }
 
 void geometry_wide_convolution(KernelDesign *d)
