@@ -2,6 +2,7 @@
  * functions. Each pseudo function is declared in the kernel's module when first used; what it
  * becomes is decided later, in lower_nvptx.c and lower_emu.c. */
 #include "codegen/gx/gx.h"
+#include "codegen/gx/call.h"
 #include "codegen/gx/lower.h"
 
 #include <llvm-c/Analysis.h>
@@ -151,8 +152,7 @@ void kernel_check(const Kernel *k)
     bug("kernel %s: %s", k->name, text);
 }
 
-/* Number of k->at in the site table. */
-static LLVMValueRef current_site(Kernel *k)
+LLVMValueRef gx_current_site(Kernel *k)
 {
     for (size_t i = k->site_count; i > 0; i--)
         if (k->sites[i - 1] == k->at)
@@ -167,20 +167,18 @@ static LLVMValueRef current_site(Kernel *k)
 static LLVMValueRef numbered_site(Kernel *k, uint32_t *count)
 {
     uint32_t number = ++*count << EMU_SITE_BITS;
-    return LLVMConstAdd(current_site(k), gx_i32(k, number));
+    return LLVMConstAdd(gx_current_site(k), gx_i32(k, number));
 }
 
-static LLVMValueRef sync_site(Kernel *k)
+LLVMValueRef gx_sync_site(Kernel *k)
 {
     return numbered_site(k, &k->sync_count);
 }
 
 static LLVMValueRef access_site(Kernel *k, unsigned arg)
 {
-    return arg == GX_SHARED ? numbered_site(k, &k->access_count) : current_site(k);
+    return arg == GX_SHARED ? numbered_site(k, &k->access_count) : gx_current_site(k);
 }
-
-enum { MOST_OPERANDS = 160 };
 
 /* Calls the function `name`, declared from the types of its arguments. */
 static LLVMValueRef call_function(Kernel *k, const char *name, bool is_convergent,
@@ -188,7 +186,7 @@ static LLVMValueRef call_function(Kernel *k, const char *name, bool is_convergen
 {
     LLVMValueRef f = LLVMGetNamedFunction(k->module, name);
     if (!f) {
-        LLVMTypeRef types[MOST_OPERANDS];
+        LLVMTypeRef types[GX_MOST_OPERANDS];
         for (unsigned i = 0; i < count; i++)
             types[i] = LLVMTypeOf(args[i]);
         f = LLVMAddFunction(k->module, name, LLVMFunctionType(result, types, count, 0));
@@ -247,9 +245,8 @@ static bool has_signature(const Kernel *k, const char *signature, LLVMTypeRef ty
     return i == count;
 }
 
-/* Calls the row's pseudo function: the variant for a type (NULL: it has none), or of this name (NULL: none). */
-static LLVMValueRef call(Kernel *k, GxRow row, LLVMTypeRef typed, const char *variant,
-                         LLVMTypeRef result, LLVMValueRef *args, unsigned count)
+LLVMValueRef gx_call(Kernel *k, GxRow row, LLVMTypeRef typed, const char *variant,
+                     LLVMTypeRef result, LLVMValueRef *args, unsigned count)
 {
     const GxInfo *info = &gx_info[row];
     char full[80], suffix[24];
@@ -276,7 +273,7 @@ static LLVMValueRef index_of(Kernel *k, const GxRow rows[3], const uint32_t boun
         bug("kernel %s: axis %u", k->name, axis);
     if (bound[axis] == 1)
         return gx_i32(k, 0);
-    return call(k, rows[axis], NULL, NULL, gx_int_type(k, 32), NULL, 0);
+    return gx_call(k, rows[axis], NULL, NULL, gx_int_type(k, 32), NULL, 0);
 }
 
 LLVMValueRef gx_tid(Kernel *k, unsigned axis)
@@ -293,7 +290,7 @@ LLVMValueRef gx_ctaid(Kernel *k, unsigned axis)
 
 LLVMValueRef gx_lane(Kernel *k)
 {
-    return call(k, ROW_LANE, NULL, NULL, gx_int_type(k, 32), NULL, 0);
+    return gx_call(k, ROW_LANE, NULL, NULL, gx_int_type(k, 32), NULL, 0);
 }
 
 LLVMValueRef gx_scalar(Kernel *k, unsigned arg)
@@ -301,7 +298,7 @@ LLVMValueRef gx_scalar(Kernel *k, unsigned arg)
     if (arg >= k->arg_count || !k->args[arg].is_scalar)
         bug("kernel %s, %s: argument %u is no scalar", k->name, k->at, arg);
     LLVMValueRef args[] = {gx_i32(k, arg)};
-    return call(k, ROW_SCALAR, NULL, NULL, gx_int_type(k, 64), args, 1);
+    return gx_call(k, ROW_SCALAR, NULL, NULL, gx_int_type(k, 64), args, 1);
 }
 
 /* ---- memory ---- */
@@ -345,7 +342,7 @@ LLVMValueRef gx_load(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMTypeRef t
     count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
                            access_site(k, arg)};
-    return call(k, ROW_LOAD, type, NULL, type, args, 4);
+    return gx_call(k, ROW_LOAD, type, NULL, type, args, 4);
 }
 
 void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
@@ -356,7 +353,7 @@ void gx_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value,
     count_access(k, arg, type);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
                            access_site(k, arg)};
-    call(k, ROW_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
+    gx_call(k, ROW_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
 }
 
 uint32_t gx_shared_alloc(Kernel *k, uint64_t bytes, unsigned align)
@@ -393,8 +390,8 @@ LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset
     unsigned align = gx_type_bytes(type);
     check_access(k, arg, type, align);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
-                           current_site(k)};
-    return call(k, rows[op], type, NULL, type, args, 5);
+                           gx_current_site(k)};
+    return gx_call(k, rows[op], type, NULL, type, args, 5);
 }
 
 LLVMValueRef gx_atomic_load(Kernel *k, unsigned arg, LLVMValueRef offset,
@@ -404,8 +401,8 @@ LLVMValueRef gx_atomic_load(Kernel *k, unsigned arg, LLVMValueRef offset,
     check_atomic(k, type);
     check_access(k, arg, type, align);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), gx_i32(k, align),
-                           current_site(k)};
-    return call(k, ROW_ATOMIC_LOAD, type, NULL, type, args, 4);
+                           gx_current_site(k)};
+    return gx_call(k, ROW_ATOMIC_LOAD, type, NULL, type, args, 4);
 }
 
 void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value)
@@ -415,29 +412,29 @@ void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef 
     check_atomic(k, type);
     check_access(k, arg, type, align);
     LLVMValueRef args[] = {gx_i32(k, arg), as_offset(k, offset), value, gx_i32(k, align),
-                           current_site(k)};
-    call(k, ROW_ATOMIC_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
+                           gx_current_site(k)};
+    gx_call(k, ROW_ATOMIC_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
 }
 
 void gx_pause(Kernel *k)
 {
     enum { NANOSECONDS = 20 };
-    LLVMValueRef args[] = {gx_i32(k, NANOSECONDS), current_site(k)};
-    call(k, ROW_PAUSE, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
+    LLVMValueRef args[] = {gx_i32(k, NANOSECONDS), gx_current_site(k)};
+    gx_call(k, ROW_PAUSE, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
 }
 
 /* ---- threads together ---- */
 
 void gx_barrier(Kernel *k)
 {
-    LLVMValueRef site = sync_site(k);
-    call(k, ROW_BARRIER, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+    LLVMValueRef site = gx_sync_site(k);
+    gx_call(k, ROW_BARRIER, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 void gx_syncwarp(Kernel *k)
 {
-    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), sync_site(k)};
-    call(k, ROW_SYNCWARP, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), gx_sync_site(k)};
+    gx_call(k, ROW_SYNCWARP, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
 }
 
 static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
@@ -447,8 +444,8 @@ static LLVMValueRef shfl_word(Kernel *k, GxShfl mode, LLVMValueRef word,
     /* PTX: bits 8..12 the lanes' bits that must not change, bits 0..4 the last lane. */
     uint32_t clamp = (32 - width) << 8 | (mode == GX_SHFL_UP ? 0 : 31);
     LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), word, operand, gx_i32(k, clamp),
-                           sync_site(k)};
-    return call(k, rows[mode], NULL, NULL, gx_int_type(k, 32), args, 5);
+                           gx_sync_site(k)};
+    return gx_call(k, rows[mode], NULL, NULL, gx_int_type(k, 32), args, 5);
 }
 
 /* Cuts the value into 32-bit words, the last one filled with zeros. */
@@ -482,109 +479,8 @@ LLVMValueRef gx_shfl(Kernel *k, GxShfl mode, LLVMValueRef value, LLVMValueRef op
 
 LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef vote)
 {
-    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), vote, sync_site(k)};
-    return call(k, ROW_BALLOT, NULL, NULL, gx_int_type(k, 32), args, 3);
-}
-
-/* ---- tensor cores ---- */
-
-static LLVMTypeRef same_types(Kernel *k, LLVMTypeRef type, unsigned count)
-{
-    LLVMTypeRef types[MOST_OPERANDS];
-    for (unsigned i = 0; i < count; i++)
-        types[i] = type;
-    return LLVMStructTypeInContext(k->context, types, count, 0);
-}
-
-static void take_apart(Kernel *k, LLVMValueRef values, unsigned count, LLVMValueRef *out)
-{
-    for (unsigned i = 0; i < count; i++)
-        out[i] = LLVMBuildExtractValue(k->builder, values, i, "");
-}
-
-void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMValueRef *b,
-            const LLVMValueRef *c, LLVMValueRef *d)
-{
-    const LLVMValueRef *operands[] = {a, b, c};
-    LLVMValueRef args[MOST_OPERANDS] = {gx_i32(k, t->number)};
-    unsigned count = 1, sums = tensor_core_registers(t, TENSOR_C);
-    for (unsigned operand = 0; operand < TENSOR_OPERANDS; operand++) {
-        unsigned registers = tensor_core_registers(t, (TensorOperand)operand);
-        for (unsigned i = 0; i < registers; i++)
-            args[count++] = operands[operand][i];
-    }
-    args[count++] = sync_site(k);
-    LLVMValueRef result = call(k, ROW_MMA, NULL, t->name,
-                               same_types(k, LLVMTypeOf(c[0]), sums), args, count);
-    take_apart(k, result, sums, d);
-}
-
-static const char *const matrices[] = {[1] = "x1", [2] = "x2", [4] = "x4"};
-
-static void check_matrices(Kernel *k, uint32_t count)
-{
-    if (count != 1 && count != 2 && count != 4)
-        bug("kernel %s, %s: %u matrices", k->name, k->at, count);
-}
-
-void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
-                 LLVMValueRef *out)
-{
-    check_matrices(k, count);
-    LLVMValueRef args[] = {offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0),
-                           sync_site(k)};
-    LLVMValueRef result = call(k, ROW_LDMATRIX, NULL, matrices[count],
-                               same_types(k, gx_int_type(k, 32), count), args, 3);
-    take_apart(k, result, count, out);
-}
-
-void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
-                 const LLVMValueRef *values)
-{
-    check_matrices(k, count);
-    LLVMValueRef args[MOST_OPERANDS] = {
-        offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0)};
-    for (uint32_t i = 0; i < count; i++)
-        args[2 + i] = values[i];
-    args[2 + count] = sync_site(k);
-    call(k, ROW_STMATRIX, NULL, matrices[count], LLVMVoidTypeInContext(k->context), args,
-         3 + count);
-}
-
-/* ---- four warps together ---- */
-
-void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
-              const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums)
-{
-    uint32_t count = columns / 2, form = columns, used = 0;
-    if ((type != DT_BF16 && type != DT_F16) || columns % 8 != 0 || columns == 0 ||
-        columns > 256 || b->is_transposed)
-        bug("kernel %s, %s: wgmma of %u columns", k->name, k->at, columns);
-    form += (a->is_transposed ? GX_WGMMA_TRANSPOSED : 0) +
-            (type == DT_F16 ? GX_WGMMA_F16 : 0);
-    LLVMValueRef args[MOST_OPERANDS];
-    args[used++] = gx_i32(k, form);
-    args[used++] = gx_i32(k, steps);
-    for (int i = 0; i < 2; i++) {
-        const GxMatrices *x = i == 0 ? a : b;
-        args[used++] = x->offset;
-        args[used++] = gx_i32(k, x->lead);
-        args[used++] = gx_i32(k, x->stride);
-    }
-    for (uint32_t i = 0; i < count; i++)
-        args[used++] = sums[i];
-    args[used++] = sync_site(k);
-    LLVMValueRef result =
-        call(k, ROW_WGMMA, NULL,
-             arena_printf(k->arena, "%s.n%u", dtype_info[type].name, columns),
-             same_types(k, LLVMTypeOf(sums[0]), count), args, used);
-    take_apart(k, result, count, sums);
-}
-
-void gx_proxy_fence(Kernel *k)
-{
-    LLVMValueRef site = current_site(k);
-    call(k, ROW_PROXY_FENCE, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+    LLVMValueRef args[] = {gx_i32(k, UINT32_MAX), vote, gx_sync_site(k)};
+    return gx_call(k, ROW_BALLOT, NULL, NULL, gx_int_type(k, 32), args, 3);
 }
 
 /* ---- asynchronous copies ---- */
@@ -605,19 +501,19 @@ void gx_copy_async(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef to
                            gx_i32(k, bytes),
                            valid != NULL ? valid : gx_i32(k, bytes),
                            numbered_site(k, &k->access_count)};
-    call(k, ROW_COPY_ASYNC, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 6);
+    gx_call(k, ROW_COPY_ASYNC, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 6);
 }
 
 void gx_copy_commit(Kernel *k)
 {
-    LLVMValueRef site = current_site(k);
-    call(k, ROW_COPY_COMMIT, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+    LLVMValueRef site = gx_current_site(k);
+    gx_call(k, ROW_COPY_COMMIT, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 void gx_copy_wait(Kernel *k, unsigned left)
 {
-    LLVMValueRef args[] = {gx_i32(k, left), current_site(k)};
-    call(k, ROW_COPY_WAIT, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
+    LLVMValueRef args[] = {gx_i32(k, left), gx_current_site(k)};
+    gx_call(k, ROW_COPY_WAIT, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
 }
 
 /* ---- floats of 8 bits and less ---- */
@@ -631,7 +527,7 @@ LLVMValueRef gx_encode_pair(Kernel *k, GxNarrow format, LLVMValueRef low,
     LLVMValueRef args[] = {low, high, otherwise};
     if (format > GX_E2M1)
         bug("kernel %s, %s: nothing encodes format %d", k->name, k->at, (int)format);
-    return call(k, rows[format], NULL, NULL, gx_int_type(k, 16), args, 3);
+    return gx_call(k, rows[format], NULL, NULL, gx_int_type(k, 16), args, 3);
 }
 
 LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
@@ -642,7 +538,7 @@ LLVMValueRef gx_decode_pair(Kernel *k, GxNarrow format, LLVMValueRef codes,
                                  [GX_E2M1] = ROW_DECODE_E2M1,
                                  [GX_E8M0] = ROW_DECODE_E8M0};
     LLVMValueRef args[] = {codes, otherwise};
-    return call(k, rows[format], NULL, NULL, LLVMTypeOf(otherwise), args, 2);
+    return gx_call(k, rows[format], NULL, NULL, LLVMTypeOf(otherwise), args, 2);
 }
 
 /* ---- arithmetic ---- */
@@ -670,7 +566,7 @@ static LLVMValueRef intrinsic(Kernel *k, const char *name, LLVMTypeRef *overload
 LLVMValueRef gx_power_of_two(Kernel *k, LLVMValueRef x)
 {
     LLVMValueRef args[] = {x, gx_libdevice(k, "exp2f", &x, 1)};
-    return call(k, ROW_EX2, NULL, NULL, LLVMTypeOf(x), args, 2);
+    return gx_call(k, ROW_EX2, NULL, NULL, LLVMTypeOf(x), args, 2);
 }
 
 LLVMValueRef gx_intrinsic(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)

@@ -1,0 +1,102 @@
+/* Operations of tensor cores: of a warp, and of four warps together. */
+#include "codegen/gx/call.h"
+#include "codegen/gx/gx.h"
+#include "ir/base/bug.h"
+
+static LLVMTypeRef same_types(Kernel *k, LLVMTypeRef type, unsigned count)
+{
+    LLVMTypeRef types[GX_MOST_OPERANDS];
+    for (unsigned i = 0; i < count; i++)
+        types[i] = type;
+    return LLVMStructTypeInContext(k->context, types, count, 0);
+}
+
+static void take_apart(Kernel *k, LLVMValueRef values, unsigned count, LLVMValueRef *out)
+{
+    for (unsigned i = 0; i < count; i++)
+        out[i] = LLVMBuildExtractValue(k->builder, values, i, "");
+}
+
+void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMValueRef *b,
+            const LLVMValueRef *c, LLVMValueRef *d)
+{
+    const LLVMValueRef *operands[] = {a, b, c};
+    LLVMValueRef args[GX_MOST_OPERANDS] = {gx_i32(k, t->number)};
+    unsigned count = 1, sums = tensor_core_registers(t, TENSOR_C);
+    for (unsigned operand = 0; operand < TENSOR_OPERANDS; operand++) {
+        unsigned registers = tensor_core_registers(t, (TensorOperand)operand);
+        for (unsigned i = 0; i < registers; i++)
+            args[count++] = operands[operand][i];
+    }
+    args[count++] = gx_sync_site(k);
+    LLVMValueRef result = gx_call(k, ROW_MMA, NULL, t->name,
+                                  same_types(k, LLVMTypeOf(c[0]), sums), args, count);
+    take_apart(k, result, sums, d);
+}
+
+static const char *const matrices[] = {[1] = "x1", [2] = "x2", [4] = "x4"};
+
+static void check_matrices(Kernel *k, uint32_t count)
+{
+    if (count != 1 && count != 2 && count != 4)
+        bug("kernel %s, %s: %u matrices", k->name, k->at, count);
+}
+
+void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
+                 LLVMValueRef *out)
+{
+    check_matrices(k, count);
+    LLVMValueRef args[] = {offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0),
+                           gx_sync_site(k)};
+    LLVMValueRef result = gx_call(k, ROW_LDMATRIX, NULL, matrices[count],
+                                  same_types(k, gx_int_type(k, 32), count), args, 3);
+    take_apart(k, result, count, out);
+}
+
+void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
+                 const LLVMValueRef *values)
+{
+    check_matrices(k, count);
+    LLVMValueRef args[GX_MOST_OPERANDS] = {
+        offset, LLVMConstInt(gx_int_type(k, 1), is_transposed, 0)};
+    for (uint32_t i = 0; i < count; i++)
+        args[2 + i] = values[i];
+    args[2 + count] = gx_sync_site(k);
+    gx_call(k, ROW_STMATRIX, NULL, matrices[count], LLVMVoidTypeInContext(k->context),
+            args, 3 + count);
+}
+
+/* Four warps together. */
+void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
+              const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums)
+{
+    uint32_t count = columns / 2, form = columns, used = 0;
+    if ((type != DT_BF16 && type != DT_F16) || columns % 8 != 0 || columns == 0 ||
+        columns > 256 || b->is_transposed)
+        bug("kernel %s, %s: wgmma of %u columns", k->name, k->at, columns);
+    form += (a->is_transposed ? GX_WGMMA_TRANSPOSED : 0) +
+            (type == DT_F16 ? GX_WGMMA_F16 : 0);
+    LLVMValueRef args[GX_MOST_OPERANDS];
+    args[used++] = gx_i32(k, form);
+    args[used++] = gx_i32(k, steps);
+    for (int i = 0; i < 2; i++) {
+        const GxMatrices *x = i == 0 ? a : b;
+        args[used++] = x->offset;
+        args[used++] = gx_i32(k, x->lead);
+        args[used++] = gx_i32(k, x->stride);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        args[used++] = sums[i];
+    args[used++] = gx_sync_site(k);
+    LLVMValueRef result =
+        gx_call(k, ROW_WGMMA, NULL,
+                arena_printf(k->arena, "%s.n%u", dtype_info[type].name, columns),
+                same_types(k, LLVMTypeOf(sums[0]), count), args, used);
+    take_apart(k, result, count, sums);
+}
+
+void gx_proxy_fence(Kernel *k)
+{
+    LLVMValueRef site = gx_current_site(k);
+    gx_call(k, ROW_PROXY_FENCE, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+}
