@@ -161,7 +161,7 @@ def check(folder, keep, name, command, files, results):
             clear(folder, keep)
             code, error = run(folder, command, f"{kind}:{n}")
             wrong = judge(folder, keep, files, good, code, error)
-            results[kind, "wrong" if wrong else f"exit {code}"] += 1
+            results[kind, "wrong" if wrong else f"exit {code}" if code >= 0 else "starts of LLVM ended"] += 1
             if wrong:
                 shown = 40 if wrong == "leaks" else 3
                 last = error.decode(errors="replace").strip().splitlines()[-shown:]
