@@ -128,7 +128,8 @@ faults: all $(B)/tests/fail.so
 	@python3 tests/faults/run.py $(B) $(B)/tests/fail.so --leaks $$(gcc -print-file-name=liblsan.so) $(ARGS)
 
 # What the tests reach, counted by clang: ARGS="--report" prints the last run's, others go to lit.
-COVERED := -O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation
+# A process that is started with other surroundings, as gxc-cudnn, counts where the flag says.
+COVERED := -O1 -fprofile-instr-generate=$(CURDIR)/build/coverage/profile/%m%c.profraw -fcoverage-mapping -mllvm -runtime-counter-relocation
 coverage:
 	@+$(MAKE) --no-print-directory $(PARALLEL) B=build/coverage CC=clang CXX=clang++ LAZY= CFLAGS='$(COVERED)' covered
 	@J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) tests/coverage.py build/coverage $(ARGS)
