@@ -63,8 +63,9 @@ bool product_is_wide(const Target *t, int64_t rows, DType factor)
 double product_percent(const Target *t, int64_t rows, DType factor)
 {
     const GpuRates *r = gpu_rates(t->device);
-    return (product_is_wide(t, rows, factor) ? r->wide : product_mma_percent(r, factor)) *
-           costs.tileir_share;
+    return product_is_wide(t, rows, factor)
+               ? r->wide * costs.tileir_wide_share
+               : product_mma_percent(r, factor) * costs.tileir_share;
 }
 
 /* Sums of a tile at most: with addresses for rows in groups tileiras 13.5 fails on sm_90 if many warps multiply. */
