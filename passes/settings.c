@@ -6,26 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Row {
-    const char *name;
-    size_t offset;
-    int64_t value, least, most;
-    const char *doc;
-} Row;
-
-static const Row rows[] = {
+static const Setting rows[] = {
 #define SETTING(field, name, value, least, most, doc)                                    \
     {name, offsetof(PassSettings, field), value, least, most, doc},
 #include "passes/settings.def"
 };
 #define ROW_COUNT (sizeof rows / sizeof *rows)
 
-static int64_t *field(PassSettings *s, const Row *r)
+static int64_t *field(PassSettings *s, const Setting *r)
 {
     return (int64_t *)(void *)((char *)s + r->offset);
 }
 
-static int64_t field_value(const PassSettings *s, const Row *r)
+static int64_t field_value(const PassSettings *s, const Setting *r)
 {
     int64_t value;
     memcpy(&value, (const char *)s + r->offset, sizeof value);
@@ -80,14 +73,9 @@ SettingStatus settings_set(PassSettings *s, const char *text)
     return SETTING_UNKNOWN;
 }
 
-bool settings_row(size_t i, const char **name, int64_t *value, const char **doc)
+const Setting *settings_row(size_t i)
 {
-    if (i >= ROW_COUNT)
-        return false;
-    *name = rows[i].name;
-    *value = rows[i].value;
-    *doc = rows[i].doc;
-    return true;
+    return i < ROW_COUNT ? &rows[i] : NULL;
 }
 
 size_t settings_text(const PassSettings *s, char *out, size_t size)

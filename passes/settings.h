@@ -19,13 +19,21 @@ struct PassSettings {
     bool tf32; /* may make products of f32 where the program leaves it open */
 };
 
+/* A row of the table. */
+typedef struct Setting {
+    const char *name;
+    size_t offset; /* of its field in PassSettings */
+    int64_t value, least, most;
+    const char *doc;
+} Setting;
+
 typedef enum { SETTING_OK, SETTING_UNKNOWN, SETTING_BAD_VALUE } SettingStatus;
 
 void settings_init(PassSettings *s);
 /* "option-name=value"; value: an integer, or true, false, or the word of a mode. */
 SettingStatus settings_set(PassSettings *s, const char *text);
-/* Row i of the table; false if there are fewer. */
-bool settings_row(size_t i, const char **name, int64_t *value, const char **doc);
+/* Row i of the table; NULL: there are fewer. */
+const Setting *settings_row(size_t i);
 /* All values as "name=value ...", for the plan's record of options. */
 size_t settings_text(const PassSettings *s, char *out, size_t size);
 

@@ -64,11 +64,11 @@ static void list_ops(List *l)
 
 static void list_settings(List *l)
 {
-    const char *name, *doc;
-    int64_t value;
+    const Setting *s;
     l->width = 40;
-    for (size_t i = 0; settings_row(i, &name, &value, &doc); i++)
-        add_row(l, name, json_pack("{s:I}", "value", (json_int_t)value), "%s", doc);
+    for (size_t i = 0; (s = settings_row(i)) != NULL; i++)
+        add_row(l, s->name, json_pack("{s:I}", "value", (json_int_t)s->value), "%s",
+                s->doc);
 }
 
 /* Forms of opcodes that are supported otherwise. */

@@ -65,12 +65,10 @@ static Module *parse_bytes(Check *c, const char *bytes, size_t size, Verdict oth
     if (m != NULL)
         pass_dynamic_interface(m, &cx);
     arena_destroy(scratch);
+    bool is_unsupported = d->unsupported_count == d->error_count;
     if (m == NULL)
-        c->verdict = d->unsupported_count == d->error_count
-                         ? VERDICT_UNSUPPORTED
-                         : found(c, otherwise, what, diag_render(d, false));
-    if (m == NULL && c->verdict == VERDICT_UNSUPPORTED)
-        found(c, c->verdict, "", diag_render(d, false));
+        c->verdict = found(c, is_unsupported ? VERDICT_UNSUPPORTED : otherwise,
+                           is_unsupported ? "" : what, diag_render(d, false));
     return m;
 }
 
@@ -351,16 +349,6 @@ static bool check_forms(Check *c)
 
 /* -- settings ---------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    int64_t least, most;
-} settings_rows[] = {
-#define SETTING(field, name, value, least, most, doc) {name, least, most},
-#include "passes/settings.def"
-};
-
-enum { SETTINGS = sizeof settings_rows / sizeof *settings_rows };
-
 /* No product is too small for a kernel of our own, none is left whole. */
 static void choose_products(Check *c, Random *r)
 {
@@ -383,8 +371,9 @@ static void choose_settings(Check *c)
         choose_products(c, &r);
     if (random_chance(&r, c->is_products ? 80 : 50))
         return;
-    for (size_t i = 0; i < SETTINGS; i++) {
-        int64_t least = settings_rows[i].least, most = settings_rows[i].most;
+    const Setting *s;
+    for (size_t i = 0; (s = settings_row(i)) != NULL; i++) {
+        int64_t least = s->least, most = s->most;
         int64_t some = random_below(&r, INT64_C(1) << random_below(&r, 24));
         int64_t value = random_chance(&r, 30)   ? least
                         : random_chance(&r, 30) ? most
@@ -392,8 +381,8 @@ static void choose_settings(Check *c)
                         : some > most           ? most
                                                 : some;
         if (random_chance(&r, 20))
-            c->settings[c->setting_count++] = arena_printf(
-                c->arena, "%s=%lld", settings_rows[i].name, (long long)value);
+            c->settings[c->setting_count++] =
+                arena_printf(c->arena, "%s=%lld", s->name, (long long)value);
     }
 }
 

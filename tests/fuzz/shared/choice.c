@@ -154,6 +154,14 @@ static size_t pass_count(void)
     return n;
 }
 
+static size_t setting_count(void)
+{
+    size_t n = 0;
+    while (settings_row(n) != NULL)
+        n++;
+    return n;
+}
+
 /* 1: all; then each pass left out; then those up to each. */
 static void choose_passes(Choice *c, uint8_t byte)
 {
@@ -173,27 +181,17 @@ static void choose_passes(Choice *c, uint8_t byte)
     c->options.passes = *list != '\0' ? list : NULL;
 }
 
-static const struct {
-    const char *name;
-    int64_t least, most;
-} setting_rows[] = {
-#define SETTING(field, name, value, least, most, doc) {name, least, most},
-#include "passes/settings.def"
-};
-
 static void choose_settings(Choice *c, uint8_t byte)
 {
-    enum { SETTINGS = sizeof setting_rows / sizeof *setting_rows };
     uint32_t state = byte;
     for (int i = 0; byte != 0 && i < 1 + byte % 8; i++) {
         state = state * 1664525 + 1013904223; /* Numerical Recipes */
-        size_t which = (state >> 8) % SETTINGS;
-        int64_t least = setting_rows[which].least, most = setting_rows[which].most;
+        const Setting *s = settings_row((state >> 8) % setting_count());
         int64_t some = INT64_C(1) << (state >> 20) % 24;
-        int64_t values[] = {least, most, some, least + 1};
+        int64_t values[] = {s->least, s->most, some, s->least + 1};
         int64_t value = values[(state >> 26) % 4];
-        value = value < least ? least : value > most ? most : value;
-        add_setting(c, keep(c, "%s=%lld", setting_rows[which].name, (long long)value));
+        value = value < s->least ? s->least : value > s->most ? s->most : value;
+        add_setting(c, keep(c, "%s=%lld", s->name, (long long)value));
     }
 }
 
