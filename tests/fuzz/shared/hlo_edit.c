@@ -64,6 +64,16 @@ static void replace_all(HloText *t, size_t at, const char *what, const char *wit
     }
 }
 
+/* The piece as a string of its own; false: it is too long. */
+static bool take(const HloText *t, Span s, char *out, size_t room)
+{
+    if (length(s) >= room)
+        return false;
+    memcpy(out, t->bytes + s.start, length(s));
+    out[length(s)] = '\0';
+    return true;
+}
+
 /* --- what a line has ------------------------------------------------------------------------ */
 
 /* "  [ROOT ]name = shape op(operands), attributes" */
@@ -106,9 +116,21 @@ static bool same(const HloText *t, Span a, Span b)
            memcmp(t->bytes + a.start, t->bytes + b.start, length(a)) == 0;
 }
 
-/* Of the lines from `begin` to `end`, those of the shape if there is one, the instruction with that number, counted round;
- * its computation's first. */
-static bool find_between(const HloText *t, size_t begin, size_t end, const Span *shape,
+/* What an instruction has to be. */
+typedef struct Wanted {
+    const Span *shape, *op; /* NULL: any */
+    size_t but;             /* not the line that starts here; 0 starts the header */
+} Wanted;
+
+static bool is_wanted(const HloText *t, const Line *l, const Wanted *w)
+{
+    return (w->shape == NULL || same(t, l->shape, *w->shape)) &&
+           (w->op == NULL || same(t, l->op, *w->op)) && l->all.start != w->but;
+}
+
+/* Of the lines from `begin` to `end` that are wanted the instruction with that number, counted round; its computation's
+ * first. */
+static bool find_between(const HloText *t, size_t begin, size_t end, const Wanted *w,
                          unsigned which, Line *out, size_t *out_first)
 {
     unsigned count = 0;
@@ -118,7 +140,7 @@ static bool find_between(const HloText *t, size_t begin, size_t end, const Span 
         for (size_t at = begin; at < end; at = skip(t, at, "\n") + 1) {
             if (t->bytes[at] != ' ')
                 first = at;
-            if (!read_line(t, at, out) || (shape != NULL && !same(t, out->shape, *shape)))
+            if (!read_line(t, at, out) || !is_wanted(t, out, w))
                 continue;
             *out_first = first;
             if (round == 1 && seen == which % count)
@@ -134,7 +156,7 @@ static bool find_between(const HloText *t, size_t begin, size_t end, const Span 
 
 static bool find_line(const HloText *t, unsigned which, Line *out, size_t *out_first)
 {
-    return find_between(t, 0, t->size, NULL, which, out, out_first);
+    return find_between(t, 0, t->size, &(Wanted){0}, which, out, out_first);
 }
 
 static bool is_floating(const HloText *t, Span shape)
@@ -228,11 +250,10 @@ static void edit_size(HloText *t, const Line *l, uint8_t choice)
     if (bracket.start >= l->shape.end)
         return;
     bracket.end = skip(t, bracket.start, "]") + 1;
-    if (length(bracket) >= sizeof was || !find_number(t, bracket, choice / 6, &size))
+    if (!take(t, bracket, was, sizeof was) || !find_number(t, bracket, choice / 6, &size))
         return;
     long long more = strtoll(t->bytes + size.start, NULL, 10) + (choice % 6) - 2;
     snprintf(text, sizeof text, "%lld", choice % 6 == 2 ? 33 : more < 0 ? 0 : more);
-    snprintf(was, sizeof was, "%.*s", (int)length(bracket), t->bytes + bracket.start);
     snprintf(is, sizeof is, "%.*s%s%.*s", (int)(size.start - bracket.start),
              t->bytes + bracket.start, text, (int)(bracket.end - size.end),
              t->bytes + size.end);
@@ -245,7 +266,8 @@ static bool find_value(const HloText *t, size_t first, const Line *l, Span shape
 {
     Line other;
     size_t ignored;
-    if (!find_between(t, first, l->all.start, &shape, which, &other, &ignored))
+    const Wanted w = {.shape = &shape};
+    if (!find_between(t, first, l->all.start, &w, which, &other, &ignored))
         return false;
     *out = other.name;
     return true;
@@ -276,9 +298,8 @@ static void edit_operand(HloText *t, const Line *l, size_t first, uint8_t choice
     Line maker;
     if (!find_operand(t, first, l, choice, &operand, &maker) ||
         !find_value(t, first, l, maker.shape, choice / 4, &other) ||
-        length(other) >= sizeof name)
+        !take(t, other, name, sizeof name))
         return;
-    snprintf(name, sizeof name, "%.*s", (int)length(other), t->bytes + other.start);
     replace(t, operand, name, strlen(name));
 }
 
@@ -286,12 +307,11 @@ static void edit_type(HloText *t, const Line *l, uint8_t choice)
 {
     static const char *const types[] = {"f32[", "f16[", "bf16[", "f64[", "s32[", "s8[",
                                         "u8[",  "u32[", "s64[",  "u64[", "s4[",  "pred["};
-    char was[16];
+    char was[10];
     size_t bracket = skip(t, l->shape.start, "[");
-    if (bracket >= l->shape.end || bracket - l->shape.start > 8)
+    if (bracket >= l->shape.end ||
+        !take(t, (Span){l->shape.start, bracket + 1}, was, sizeof was))
         return;
-    snprintf(was, sizeof was, "%.*s", (int)(bracket + 1 - l->shape.start),
-             t->bytes + l->shape.start);
     replace_all(t, 0, was, types[choice % (sizeof types / sizeof *types)], false);
 }
 
@@ -318,22 +338,19 @@ static void edit_skip(HloText *t, const Line *l, size_t first, uint8_t choice)
     Span operand;
     Line maker;
     if (!find_operand(t, first, l, choice, &operand, &maker) ||
-        !same(t, maker.shape, l->shape) || length(l->name) >= sizeof was ||
-        length(operand) >= sizeof is)
+        !same(t, maker.shape, l->shape) || !take(t, l->name, was, sizeof was) ||
+        !take(t, operand, is, sizeof is))
         return;
-    snprintf(was, sizeof was, "%.*s", (int)length(l->name), t->bytes + l->name.start);
-    snprintf(is, sizeof is, "%.*s", (int)length(operand), t->bytes + operand.start);
-    replace_all(t, l->all.end, was, is,
-                true); /* later computations seldom have the name */
+    /* later computations seldom have the name */
+    replace_all(t, l->all.end, was, is, true);
 }
 
 static void edit_twice(HloText *t, const Line *l)
 {
     char line[2000], was[64], is[72];
-    if (length(l->all) + 16 > sizeof line || length(l->name) >= sizeof was ||
-        t->bytes[l->all.start + 2] == 'R')
+    if (length(l->all) + 16 > sizeof line || t->bytes[l->all.start + 2] == 'R' ||
+        !take(t, l->name, was, sizeof was))
         return;
-    snprintf(was, sizeof was, "%.*s", (int)length(l->name), t->bytes + l->name.start);
     snprintf(is, sizeof is, "%s_b", was);
     int n = snprintf(line, sizeof line, "\n  %s%.*s", is, (int)(l->all.end - l->name.end),
                      t->bytes + l->name.end);
@@ -410,8 +427,8 @@ static void edit_between(HloText *t, const Line *l, uint8_t choice)
         slices[400] = "", elements[32];
     long long sizes[EDIT_RANK_MOST], place[EDIT_RANK_MOST], count = 1;
     int rank = read_sizes(t, l->shape, sizes);
-    if (rank < 1 || length(l->name) >= sizeof was || length(l->shape) >= sizeof shape ||
-        t->bytes[l->all.start + 2] == 'R')
+    if (rank < 1 || t->bytes[l->all.start + 2] == 'R' ||
+        !take(t, l->name, was, sizeof was) || !take(t, l->shape, shape, sizeof shape))
         return;
     for (int i = 0, used = 0; i < rank; i++) {
         place[i] = i;
@@ -419,10 +436,7 @@ static void edit_between(HloText *t, const Line *l, uint8_t choice)
         used += snprintf(slices + used, sizeof slices - (size_t)used, "%s[0:%lld]",
                          i ? ", " : "", sizes[i]);
     }
-    snprintf(was, sizeof was, "%.*s", (int)length(l->name), t->bytes + l->name.start);
     snprintf(is, sizeof is, "%s_c", was);
-    snprintf(shape, sizeof shape, "%.*s", (int)length(l->shape),
-             t->bytes + l->shape.start);
     snprintf(type, sizeof type, "%.*s", (int)strcspn(shape, "["), shape);
     print_list(turned, sizeof turned, sizes, rank, true);
     print_list(places, sizeof places, place, rank, true);
@@ -441,26 +455,13 @@ static void edit_between(HloText *t, const Line *l, uint8_t choice)
 /* From behind the operands to the end of the line. */
 static void edit_attributes(HloText *t, const Line *l, uint8_t choice)
 {
-    char line[2000];
+    char text[2000];
     Line other;
-    unsigned seen = 0;
-    for (int round = 0; round < 2; round++) {
-        unsigned wanted = seen != 0 ? choice % seen : 0, at_line = 0;
-        for (size_t at = 0; at < t->size; at = skip(t, at, "\n") + 1) {
-            if (!read_line(t, at, &other) || !same(t, other.op, l->op) ||
-                other.all.start == l->all.start)
-                continue;
-            seen += round == 0;
-            if (round == 0 || at_line++ != wanted)
-                continue;
-            int n = snprintf(line, sizeof line, "%.*s",
-                             (int)(other.all.end - other.operands.end),
-                             t->bytes + other.operands.end);
-            if (n > 0 && (size_t)n < sizeof line)
-                replace(t, (Span){l->operands.end, l->all.end}, line, (size_t)n);
-            return;
-        }
-    }
+    size_t ignored;
+    const Wanted w = {.op = &l->op, .but = l->all.start};
+    if (find_between(t, 0, t->size, &w, choice, &other, &ignored) &&
+        take(t, (Span){other.operands.end, other.all.end}, text, sizeof text))
+        replace(t, (Span){l->operands.end, l->all.end}, text, strlen(text));
 }
 
 /* The root of the entry becomes a tuple of it and this value. */
