@@ -100,23 +100,18 @@ fuzz-damaged: $(GXC) $(B)/tests/random $(MUTATORS)
 	@LLVM_CONFIG=$(LLVM_CONFIG) INPUTS=$(or $(INPUTS),1000000) tests/fuzz/run $(B)/damaged 0 $(TARGETS)
 
 # What `make check` replays of them, the REPLAYS: the same targets without libFuzzer.
-FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(filter-out %/tuned.hlo,$(wildcard tests/fuzz/inputs/*.hlo)))
+FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(wildcard tests/fuzz/inputs/*.hlo))
 $(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
-# Small operations are for libraries, too.
-FUZZ_GXC := $(shell cat tests/fuzz/inputs/options) --target=emu
-$(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo $(GXC)
+$(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo tests/fuzz/program $(GXC)
 	@mkdir -p $(@D)
-	$(Q)$(B)/gxc $< $(FUZZ_GXC) -o $@ 2>/dev/null
-$(B)/programs/tuned.cubin: tests/fuzz/inputs/tuned.hlo $(GXC) # with other kernels for a tuner
-	@mkdir -p $(@D)
-	$(Q)$(B)/gxc $< --target=emu --emit=candidates -o $@ 2>/dev/null
+	$(Q)tests/fuzz/program $(B)/gxc $< $@
 # Modules of tests, which may be compiled in any way.
 FUZZ_MODULES := $(sort $(wildcard tests/*/*.hlo tests/*/*/*.hlo tests/*/*/*/*.hlo examples/*/*.hlo))
 $(B)/programs/modules.txt: tests/fuzz/modules.py $(FUZZ_MODULES)
 	@mkdir -p $(@D)
 	$(Q)python3 $< $@ $(FUZZ_MODULES)
-$(B)/replay-execute $(B)/replay-api: $(FUZZ_PROGRAMS) $(B)/programs/tuned.cubin $(GXEMU)
+$(B)/replay-execute $(B)/replay-api: $(FUZZ_PROGRAMS) $(GXEMU)
 $(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU) $(B)/programs/modules.txt
 
 # Each allocation, read, write, open, process and thread of small runs fails once; make faults
