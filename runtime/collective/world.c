@@ -61,21 +61,21 @@ gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
     return GXRT_OK;
 }
 
-/* The store that the environment names, with its secret; the caller frees it. NULL: none. */
-static char *store_text(void)
+/* The store that the environment names, with its secret; the caller frees it. NULL: none. False: there is no memory. */
+static bool store_text(char **out)
 {
     static const char scheme[] = "tcp://";
     const char *store = getenv("GXRT_STORE");
     const char *secret = getenv("GXRT_SECRET");
     bool is_tcp = store && strncmp(store, scheme, strlen(scheme)) == 0;
     size_t size = (store ? strlen(store) : 0) + (secret ? strlen(secret) : 0) + 2;
-    char *text = store ? malloc(size) : NULL;
-    if (text && is_tcp && secret && *secret) {
-        snprintf(text, size, "%s%s@%s", scheme, secret, store + strlen(scheme));
-    } else if (text) {
-        snprintf(text, size, "%s", store);
+    *out = store ? malloc(size) : NULL;
+    if (*out && is_tcp && secret && *secret) {
+        snprintf(*out, size, "%s%s@%s", scheme, secret, store + strlen(scheme));
+    } else if (*out) {
+        snprintf(*out, size, "%s", store);
     }
-    return text;
+    return *out || !store;
 }
 
 gxrt_status gxrt_world_from_environment(gxrt_world **out)
@@ -113,8 +113,8 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
                 "gxrt_world_from_environment: %s=%s (set by %s) is no number",
                 launchers[i].local, local_text, launchers[i].launcher);
         }
-        char *store = store_text();
-        if (!store && getenv("GXRT_STORE")) {
+        char *store;
+        if (!store_text(&store)) {
             return status_set(GXRT_OUT_OF_MEMORY,
                               "gxrt_world_from_environment: no memory");
         }
