@@ -305,15 +305,20 @@ static void test_silence(void **state)
     pthread_join(closes, NULL);
 }
 
+/* Takes the next guest, and answers its greeting. */
+static int answer_guest(int listener, const char answer[16])
+{
+    char hello[144];
+    int guest = accept(listener, NULL, NULL);
+    recv(guest, hello, sizeof hello, MSG_WAITALL);
+    send(guest, answer, 16, MSG_NOSIGNAL);
+    return guest;
+}
+
 /* Answers a greeting with what only answers a question. */
 static void *answer_badly(void *argument)
 {
-    static const unsigned char not_there[16] = "GXRTSTO1\0\0\0\4";
-    unsigned char hello[144];
-    int guest = accept(*(int *)argument, NULL, NULL);
-    recv(guest, hello, sizeof hello, MSG_WAITALL);
-    send(guest, not_there, sizeof not_there, MSG_NOSIGNAL);
-    close(guest);
+    close(answer_guest(*(int *)argument, "GXRTSTO1\0\0\0\4\0\0\0"));
     return NULL;
 }
 
@@ -439,13 +444,10 @@ static void test_other_words(void **state)
 /* Answers a greeting, and is gone. */
 static void *answer_and_leave(void *argument)
 {
-    static const unsigned char yes[16] = "GXRTSTO1";
-    unsigned char hello[144];
-    int guest = accept(*(int *)argument, NULL, NULL);
-    recv(guest, hello, sizeof hello, MSG_WAITALL);
-    send(guest, yes, sizeof yes, MSG_NOSIGNAL);
+    char rest[256];
+    int guest = answer_guest(*(int *)argument, "GXRTSTO1\0\0\0\0\0\0\0");
     shutdown(guest, SHUT_WR);
-    while (recv(guest, hello, sizeof hello, 0) > 0)
+    while (recv(guest, rest, sizeof rest, 0) > 0)
         ;
     close(guest);
     return NULL;
