@@ -15,8 +15,6 @@
 #include <cmocka.h>
 
 #include "runtime/library/library.h"
-#include "tests/unit/shared/fake_driver.h"
-#include "tests/unit/shared/program.h"
 
 static bool is_hidden; /* what the system knows by name alone is not there */
 
@@ -127,36 +125,9 @@ static void test_missing(void **state)
     is_hidden = false;
 }
 
-/* A program that multiplies, on a machine without cuBLASLt. */
-static void test_session(void **state)
-{
-    (void)state;
-    Maker m;
-    gxrt_session *s;
-    maker_init(&m);
-    uint32_t memory = maker_allocation(&m, PLAN_TEMP, 0, 3 * 256);
-    uint32_t a = maker_slice(&m, memory, 0, 256), b = maker_slice(&m, memory, 256, 256);
-    uint32_t c = maker_slice(&m, memory, 512, 256);
-    PlanMatmul product = square_product(8);
-    PlanArg args[PLAN_MATMUL_ARGS] = {reads(a), reads(b), {0}, writes(c)};
-    maker_command(&m, PLAN_MATMUL, plan_add_matmuls(&m.b, &product, 1), args,
-                  PLAN_MATMUL_ARGS);
-    Program p = open_program(&m, "", 0);
-    is_hidden = true;
-    assert_int_equal(session_create(p.program, NULL, &fake_api, NULL, NULL, &s),
-                     GXRT_MISSING_LIBRARY);
-    is_hidden = false;
-    assert_non_null(
-        strstr(gxrt_last_error(),
-               "the program calls cuBLASLt: libcublasLt.so.13 was not found"));
-    assert_non_null(strstr(gxrt_last_error(), rows[CUBLASLT].advice));
-    close_program(&p);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_too_old),
-                                       cmocka_unit_test(test_missing),
-                                       cmocka_unit_test(test_session)};
+                                       cmocka_unit_test(test_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,7 +82,8 @@ static void test_needed(void **state)
         const char *begin, *advice;
     } rows[] = {
         {add_product, "the program calls cuBLASLt: libcublasLt.so.13 was not found",
-         "install CUDA's toolkit"},
+         "install CUDA's toolkit, or the wheel nvidia-cublas and put its folder into "
+         "LD_LIBRARY_PATH, or compile with --libraries=none"},
         {add_graph, "the program calls cuDNN: libcudnn.so.9 was not found",
          "install cuDNN 9.10 or newer"},
         {add_factorisation, "the program calls cuSOLVER: libcusolver.so.12 was not found",
