@@ -14,8 +14,6 @@
 #include "codegen/plan/variant.h"
 #include "ir/analysis/collective.h"
 #include "ir/kernel/library.h"
-#include "ir/kernel/matmul.h"
-#include "ir/kernel/solver.h"
 
 typedef struct Visit {
     const Computation *comp;
@@ -75,7 +73,7 @@ static bool read_index(const Variant *v, const Instruction *start, const char *k
 static bool shares_workspace(const Computation *comp)
 {
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (library_is_graph(inst) || matmul_is_library(inst) || solver_is_library(inst))
+        if (library_makes(inst))
             return true;
         bool runs = op_is(inst->op, OPF_CONTROL) || inst->op == OP_ASYNC_START;
         for (uint32_t c = 0; runs && c < inst_called_count(inst); c++) {
