@@ -6,18 +6,27 @@
 #include "codegen/plan/variant.h"
 #include "ir/kernel/kind.h"
 
-/* Elements from the array's first to the slice's; -1: they do not lie side by side, all of them. */
+/* Elements from the array's first to the slice's; -1: they do not lie side by side, all of them, or the slice's own
+ * layout has them in another order, on which a bitcast of it may count. */
 static int64_t piece_start(const Instruction *slice, const Shape *whole)
 {
     const SliceSpec *spec = inst_attr(slice, ATTR_SLICE)->slice;
+    const int64_t *own = slice->shape->layout->minor_to_major;
     int64_t start = 0, stride = 1;
+    uint32_t next = 0;   /* in the slice's layout */
     bool is_cut = false; /* dimensions that change faster are not whole */
     for (uint32_t i = 0; i < whole->rank; i++) {
         int64_t d = whole->layout->minor_to_major[i];
         const SliceDim *dim = &spec->dims[d];
         int64_t size = slice->shape->dims[d];
-        if ((size > 1 && (is_cut || dim->stride != 1)) || size == 0)
+        if (size == 0)
             return -1;
+        if (size > 1) {
+            while (slice->shape->dims[own[next]] == 1)
+                next++;
+            if (is_cut || dim->stride != 1 || own[next++] != d)
+                return -1;
+        }
         is_cut |= size != whole->dims[d];
         start += dim->start * stride;
         stride *= whole->dims[d];
@@ -25,29 +34,10 @@ static int64_t piece_start(const Instruction *slice, const Shape *whole)
     return start;
 }
 
-/* Its elements lie in the order in which the array has them: a bitcast of the slice may count on that. */
-static bool is_in_order(const Shape *slice, const Shape *whole)
-{
-    uint32_t of_slice = 0, of_whole = 0;
-    for (;;) {
-        while (of_slice < slice->rank &&
-               slice->dims[slice->layout->minor_to_major[of_slice]] == 1)
-            of_slice++;
-        while (of_whole < whole->rank &&
-               slice->dims[whole->layout->minor_to_major[of_whole]] == 1)
-            of_whole++;
-        if (of_slice == slice->rank || of_whole == whole->rank)
-            return true;
-        if (slice->layout->minor_to_major[of_slice++] !=
-            whole->layout->minor_to_major[of_whole++])
-            return false;
-    }
-}
-
-/* The slice of a parameter that all take that read it; is_whole: they read more of it than one. */
+/* What is read of a parameter. */
 typedef struct Piece {
-    const Instruction *slice;
-    bool is_whole;
+    const Instruction *slice; /* the first that reads it; NULL: none does */
+    bool is_whole;            /* something reads another part of it, or all */
 } Piece;
 
 /* By parameter. */
@@ -90,7 +80,7 @@ static int64_t piece_offset(const Variant *v, const Instruction *fusion, uint32_
     uint32_t bits = dtype_info[whole->dtype].bits;
     if (slice == NULL || piece->is_whole || bits % 8 != 0 ||
         shape_elements(slice->shape) == shape_elements(whole) ||
-        !is_in_order(slice->shape, whole) || is_written(v, fusion, fusion->operands[p]))
+        is_written(v, fusion, fusion->operands[p]))
         return -1;
     int64_t start = piece_start(slice, whole);
     return start < 0 || start * (bits / 8) % VARIANT_ARGUMENT_ALIGNMENT != 0
