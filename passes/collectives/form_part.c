@@ -40,7 +40,7 @@ static Instruction *dynamic_slice(Form *f, Instruction *x, const Shape *s,
 }
 
 /* s32[]: the device's rank in its group. */
-static Instruction *own_place(Form *f, const Instruction *inst)
+static Instruction *own_rank(Form *f, const Instruction *inst)
 {
     IntLists groups = collective_groups(f->scratch, inst);
     int64_t devices = 1;
@@ -68,7 +68,7 @@ Instruction *form_own_part(Form *f, const Instruction *inst, Instruction *x, uin
     Instruction **starts = ARENA_ARRAY(f->scratch, Instruction *, part->rank);
     Instruction *size = computation_add_scalar(f->comp, DT_S32, (double)part->dims[d]);
     for (uint32_t i = 0; i < part->rank; i++)
-        starts[i] = i == d ? binary(OP_MULTIPLY, own_place(f, inst), size)
+        starts[i] = i == d ? binary(OP_MULTIPLY, own_rank(f, inst), size)
                            : computation_add_scalar(f->comp, DT_S32, 0);
     return dynamic_slice(f, x, part, starts);
 }

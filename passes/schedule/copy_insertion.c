@@ -76,7 +76,7 @@ static void note_use(CopyInsertion *ci, Instruction *operand, uint32_t user)
 }
 
 /* Ids are positions: the computation is compact and in its order. */
-static void number_places(CopyInsertion *ci)
+static void number_leaves(CopyInsertion *ci)
 {
     const Computation *comp = ci->comp;
     uint32_t count = comp->instruction_count;
@@ -501,7 +501,7 @@ static void visit_computation(CopyInsertion *ci, CompUse use)
     ci->present = carried_presents(comp, use == USE_BODY, ci->scratch);
     if (use == USE_ASYNC)
         find_given_up(ci);
-    number_places(ci);
+    number_leaves(ci);
     find_chains(ci);
     uint32_t count = comp->instruction_count;
     for (uint32_t i = 0; i < count; i++) {
@@ -517,7 +517,7 @@ static void visit_computation(CopyInsertion *ci, CompUse use)
         append(ci, inst);
     }
     take_order(ci);
-    number_places(ci);
+    number_leaves(ci);
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
         append(ci, inst);
     visit_root(ci);

@@ -115,7 +115,7 @@ static uint32_t leaf_of(const Graph *s, ValueSource v)
     return s->first_leaf[v.inst->id] + (uint32_t)v.leaf;
 }
 
-static void number_places(Graph *s)
+static void number_leaves(Graph *s)
 {
     uint32_t leaves = 0;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -324,7 +324,7 @@ void graph_make(Graph *s)
         for (uint32_t k = 0; k < inst->control_count; k++)
             add_edge(s, inst->control[k]->id, i);
     }
-    number_places(s);
+    number_leaves(s);
     find_sources(s);
     find_bytes(s);
     const ValueSource *presents = carried_presents(comp, s->is_body, s->scratch);
