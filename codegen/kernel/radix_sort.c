@@ -1,6 +1,6 @@
-/* One step of a radix sort: see ir/kernel/kinds/radix_sort.c. A block has a tile of a row: warps have neighbouring parts of
- * it and count their digits access by access, which gives each element its rank among equal ones; through shared
- * memory elements of one digit come to lie side by side, so that what is stored is. */
+/* One step of a radix sort: see ir/kernel/kinds/radix_sort.c. A block has a tile of a row, or one after the other:
+ * warps have neighbouring parts of it and count their digits access by access, which gives each element its rank among
+ * equal ones; through shared memory elements of one digit come to lie side by side, so that what is stored is. */
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
 #include "codegen/kernel/ticket.h"
@@ -128,13 +128,11 @@ static void load(const Radix *r, uint32_t array, LLVMValueRef *v)
     GxIf whole;
     emit_if_begin(r->e, &whole, r->is_whole);
     load_accesses(r, array, false, v);
-    if (r->is_whole != NULL) {
-        emit_if_else(r->e, &whole, v, r->accesses);
-        load_accesses(r, array, true, part);
-        emit_if_end(r->e, &whole, part, r->accesses, v);
-    } else {
-        emit_if_end(r->e, &whole, NULL, 0, NULL);
-    }
+    if (r->is_whole == NULL)
+        return;
+    emit_if_else(r->e, &whole, v, r->accesses);
+    load_accesses(r, array, true, part);
+    emit_if_end(r->e, &whole, part, r->accesses, v);
 }
 
 /* What lies behind the row has the last digit, and comes after all others that do. */
@@ -196,8 +194,8 @@ static LLVMValueRef count_bits(Kernel *k, LLVMValueRef v)
     return gx_intrinsic(k, "ctpop", &v, 1);
 }
 
-/* How many elements of the same digit stand before, in the warp's part of the tile: the warp's own count, read by all of
- * the digit's lanes and written by the last of them. */
+/* How many elements of the same digit stand before, in the warp's part of the tile: the warp's own count, read by all
+ * of the digit's lanes and written by the last of them. */
 static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks)
 {
     Kernel *k = r->e->k;
@@ -247,15 +245,19 @@ static LLVMValueRef sum_counts(const Radix *r)
     return sum;
 }
 
-/* Counts of warps become the slots where their elements of the digit begin, from `start` on. */
-static void begin_counts(const Radix *r, LLVMValueRef start)
+/* Counts of warps become the slots where their elements of the digit begin, from `start` on; `begins`: where those of
+ * the tile do in the row. */
+static void begin_counts(const Radix *r, LLVMValueRef start, LLVMValueRef begins)
 {
+    LLVMBuilderRef b = r->e->k->builder;
+    LLVMValueRef slot = start;
     for (uint32_t w = 0; w < r->warps; w++) {
         uint32_t base = r->counts + w * 4 * RADIX_DIGITS;
         LLVMValueRef own = load_word(r, base, r->thread);
-        store_word(r, base, r->thread, start);
-        start = LLVMBuildAdd(r->e->k->builder, start, own, "");
+        store_word(r, base, r->thread, slot);
+        slot = LLVMBuildAdd(b, slot, own, "");
     }
+    store_word(r, r->shifts, r->thread, LLVMBuildSub(b, begins, start, ""));
 }
 
 /* Place of the digit's count of a tile of the row (i32) in scratch memory. */
@@ -357,7 +359,8 @@ static LLVMValueRef count_up_to(const Radix *r, LLVMValueRef range)
     return load_count(r, index);
 }
 
-/* What the digits before have, of counts that threads hold. Sums of warps go through shared memory; a barrier inside. */
+/* What the digits before have, of counts that threads hold. Sums of warps go through shared memory; a barrier
+ * inside. */
 static LLVMValueRef scan_digits(const Radix *r, uint32_t sums, LLVMValueRef own)
 {
     Kernel *k = r->e->k;
@@ -425,8 +428,7 @@ static void find_starts(const Radix *r)
     gx_if_begin(k, &later, LLVMBuildNot(b, is_first, ""));
     tell(r, OF_ALL, LLVMBuildAdd(b, before, own, ""));
     gx_if_end(k, &later, NULL, 0, NULL);
-    begin_counts(r, start);
-    store_word(r, r->shifts, r->thread, LLVMBuildSub(b, before, start, ""));
+    begin_counts(r, start, before);
     gx_if_end(k, &has_digit, NULL, 0, NULL);
 }
 
@@ -450,11 +452,11 @@ static LLVMValueRef begin_range(const Radix *r)
                         counts[1], "");
 }
 
-/* The same where `begins` says where the tile's elements of the digit go. Gives where those of the range's next do. */
+/* As find_starts, but `begins` says where the tile's elements of the digit go. Gives where those of the range's next
+ * tile do. */
 static LLVMValueRef place_digits(const Radix *r, LLVMValueRef begins)
 {
     Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
     LLVMValueRef zero = gx_i32(k, 0), own;
     GxIf has_digit;
     gx_if_begin(k, &has_digit, r->has_digit);
@@ -463,10 +465,9 @@ static LLVMValueRef place_digits(const Radix *r, LLVMValueRef begins)
     gx_if_end(k, &has_digit, &zero, 1, &own);
     LLVMValueRef start = scan_digits(r, r->sums, own);
     gx_if_begin(k, &has_digit, r->has_digit);
-    begin_counts(r, start);
-    store_word(r, r->shifts, r->thread, LLVMBuildSub(b, begins, start, ""));
+    begin_counts(r, start, begins);
     gx_if_end(k, &has_digit, NULL, 0, NULL);
-    return LLVMBuildAdd(b, begins, own, "");
+    return LLVMBuildAdd(k->builder, begins, own, "");
 }
 
 /* -- storing ---------------------------------------------------------------------------------------------------- */
@@ -527,10 +528,10 @@ static void store(const Radix *r, uint32_t array)
     GxIf whole;
     emit_if_begin(r->e, &whole, r->is_whole);
     store_accesses(r, array, false);
-    if (r->is_whole != NULL) {
-        emit_if_else(r->e, &whole, NULL, 0);
-        store_accesses(r, array, true);
-    }
+    if (r->is_whole == NULL)
+        return;
+    emit_if_else(r->e, &whole, NULL, 0);
+    store_accesses(r, array, true);
     emit_if_end(r->e, &whole, NULL, 0, NULL);
 }
 
@@ -599,6 +600,17 @@ static void rank_tile(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits,
     gx_barrier(r->e->k);
 }
 
+/* Item n (i32) of all rows, `of_row` in each: the row is set; gives the item's number in it, i32. */
+static LLVMValueRef set_row(Radix *r, LLVMValueRef n, int64_t of_row)
+{
+    LLVMBuilderRef b = r->e->k->builder;
+    LLVMValueRef count = gx_i32(r->e->k, (uint32_t)of_row);
+    LLVMValueRef number = LLVMBuildURem(b, n, count, "");
+    r->row_number = to_index(r->e, LLVMBuildUDiv(b, n, count, ""));
+    r->row = emit_variable(r->e, r->row_number, (Range){0, r->plan->rows - 1});
+    return number;
+}
+
 /* -- look-back: a block takes one tile ------------------------------------------------------------------------- */
 
 static void find_tile(Radix *r)
@@ -606,11 +618,7 @@ static void find_tile(Radix *r)
     Emit *e = r->e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef tiles = gx_i32(k, (uint32_t)r->tiles.tiles);
-    LLVMValueRef ticket = ticket_take(k, r->scratch, r->ticket);
-    r->tile = LLVMBuildURem(b, ticket, tiles, "");
-    r->row_number = to_index(e, LLVMBuildUDiv(b, ticket, tiles, ""));
-    r->row = emit_variable(e, r->row_number, (Range){0, r->plan->rows - 1});
+    r->tile = set_row(r, ticket_take(k, r->scratch, r->ticket), r->tiles.tiles);
     LLVMValueRef of_tile = emit_index_constant(e, r->tiles.elements);
     LLVMValueRef first = LLVMBuildMul(b, to_index(e, r->tile), of_tile, "");
     LLVMValueRef before =
@@ -639,10 +647,7 @@ static LLVMValueRef find_range(Radix *r, LLVMValueRef *size)
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
     const RadixPlan *p = r->plan;
-    LLVMValueRef ranges = gx_i32(k, (uint32_t)p->ranges), block = gx_ctaid(k, 0);
-    LLVMValueRef range = LLVMBuildURem(b, block, ranges, "");
-    r->row_number = to_index(e, LLVMBuildUDiv(b, block, ranges, ""));
-    r->row = emit_variable(e, r->row_number, (Range){0, p->rows - 1});
+    LLVMValueRef range = set_row(r, gx_ctaid(k, 0), p->ranges);
     r->range = to_index(e, range);
     LLVMValueRef all = gx_i32(k, (uint32_t)p->range);
     LLVMValueRef rest = LLVMBuildSub(b, gx_i32(k, (uint32_t)p->size),

@@ -233,12 +233,11 @@ typedef struct RadixPlan {
     const Instruction *inst;
     const Shape *shape; /* of all arrays */
     int64_t along, size, rows;
-    uint32_t count; /* arrays */
-    uint32_t
-        histogram;  /* parameter: how often each digit comes, u32 by row, step, digit; */
-    int64_t ranges; /* or, where this is not 0: in the ranges up to each, by row, digit,
-        range */
-    int64_t range;  /* elements of one; 0: tiles look back */
+    uint32_t count;     /* arrays */
+    int64_t ranges;     /* that a row is cut into; 0: tiles look back */
+    int64_t range;      /* elements of one */
+    uint32_t histogram; /* the parameter that counts digits, u32: by row, step, digit; of
+                           ranges up to each one, by row, digit, range */
     const Instruction *key; /* the digit is this, shifted by the kernel's scalar, & 255 */
     int64_t steps;          /* digits that are counted */
     uint64_t keys;          /* arrays on which the digit depends, as bits */

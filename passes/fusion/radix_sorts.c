@@ -181,6 +181,15 @@ static Instruction *counted(const Maker *k, DType t, int64_t dimension, int64_t 
     return times == 1 ? v : add(k, OP_MULTIPLY, t, v, number(k, t, times));
 }
 
+/* Of 8 bits, `bits` above the lowest, s32. */
+static Instruction *digits_of(const Maker *k, Instruction *key, Instruction *bits)
+{
+    DType t = key->shape->dtype;
+    Instruction *digits = add(k, OP_SHIFT_RIGHT_LOGICAL, t, key, bits);
+    digits = add(k, OP_AND, t, digits, number(k, t, RADIX_DIGITS - 1));
+    return add(k, OP_CONVERT, DT_S32, digits, NULL);
+}
+
 /* Where each digit of a key is counted: k is of the sort's dimensions and the steps. */
 static Instruction *places(const Maker *k, Instruction *key, const Radix *r)
 {
@@ -193,10 +202,7 @@ static Instruction *places(const Maker *k, Instruction *key, const Radix *r)
     Instruction *all =
         computation_add(k->comp, OP_BROADCAST, shape_like(k, t), 1, &key, NULL);
     inst_set_ints(all, ATTR_DIMENSIONS, dims, s->rank);
-    Instruction *digit =
-        add(k, OP_SHIFT_RIGHT_LOGICAL, t, all, counted(k, t, s->rank, RADIX_BITS));
-    digit = add(k, OP_AND, t, digit, number(k, t, RADIX_DIGITS - 1));
-    digit = add(k, OP_CONVERT, DT_S32, digit, NULL);
+    Instruction *digit = digits_of(k, all, counted(k, t, s->rank, RADIX_BITS));
     digit = add(k, OP_ADD, DT_S32, digit, counted(k, DT_S32, s->rank, RADIX_DIGITS));
     for (uint32_t d = s->rank; d-- > 0;) {
         if (d == r->along)
@@ -382,7 +388,8 @@ static Instruction *scan_ranges(const Radix *r, Instruction *counts)
     return add_counting(r, fused, s, 1, &counts);
 }
 
-/* How often each digit of this step comes in the ranges of the rows up to each one. `from` sorts what `operands` are. */
+/* How often each digit of this step comes in the ranges of the rows up to each one. `from` sorts what `operands`
+ * are. */
 static Instruction *count_ranges(const Radix *r, Computation *from, uint32_t count,
                                  Instruction **operands, int64_t step)
 {
@@ -391,10 +398,7 @@ static Instruction *count_ranges(const Radix *r, Computation *from, uint32_t cou
     begin_counting(r, from, &c);
     const Shape *s = c.k.like;
     DType t = c.key->shape->dtype;
-    Instruction *digits =
-        add(&c.k, OP_SHIFT_RIGHT_LOGICAL, t, c.key, number(&c.k, t, step * RADIX_BITS));
-    digits = add(&c.k, OP_AND, t, digits, number(&c.k, t, RADIX_DIGITS - 1));
-    digits = add(&c.k, OP_CONVERT, DT_S32, digits, NULL);
+    Instruction *digits = digits_of(&c.k, c.key, number(&c.k, t, step * RADIX_BITS));
     digits = cut_into_ranges(r, &c.k, digits);
     const Shape *of_counts = counts_shape(r, s, index_batching);
     Maker zeros = {.comp = c.comp, .like = of_counts};
@@ -535,7 +539,7 @@ static int64_t ranges_that_fill(const Radix *r)
     return ceil_div(r->size, radix_range(r->size, ranges));
 }
 
-/* All that was made for a step that is only thought of; `before` it are so many instructions. */
+/* Of the kernels that were added from instruction `first` on. */
 static double seconds_since(const Radix *r, uint32_t first)
 {
     const Target *t = r->cx->target;
@@ -550,7 +554,7 @@ static double seconds_since(const Radix *r, uint32_t first)
     return seconds;
 }
 
-/* Of all steps: each as if it read what the fusion gives. */
+/* Of all steps: one is made, as if it read what the fusion gives, and removed again. */
 static double steps_seconds(Radix r)
 {
     uint32_t first = r.comp->instruction_count;

@@ -23,15 +23,30 @@ static bool is_constant(const Instruction *inst, int64_t *out)
     return true;
 }
 
+/* What a scalar was spread from. */
+static const Instruction *spread_from(const Instruction *inst)
+{
+    return inst->op == OP_BROADCAST ? inst->operands[0] : inst;
+}
+
+/* key >> bits & 255: the bits; NULL: it is no digit. */
+static const Instruction *bits_of(const Instruction *digit)
+{
+    int64_t mask;
+    if (digit->op != OP_AND || digit->operands[0]->op != OP_SHIFT_RIGHT_LOGICAL ||
+        !is_constant(spread_from(digit->operands[1]), &mask) || mask != RADIX_DIGITS - 1)
+        return NULL;
+    return digit->operands[0]->operands[1];
+}
+
 /* key >> (8 * step) & 255: the step; -1: the digit is none. */
 static int64_t step_of(const Instruction *digit)
 {
-    int64_t mask, bits;
-    if (!dtype_is_unsigned(digit->shape->dtype) || digit->op != OP_AND ||
-        digit->operands[0]->op != OP_SHIFT_RIGHT_LOGICAL ||
-        !is_constant(digit->operands[1], &mask) || mask != RADIX_DIGITS - 1 ||
-        !is_constant(digit->operands[0]->operands[1], &bits) || bits < 0 ||
-        bits % RADIX_BITS != 0 || bits >= dtype_info[digit->shape->dtype].bits)
+    const Instruction *by = bits_of(digit);
+    int64_t bits;
+    if (!dtype_is_unsigned(digit->shape->dtype) || by == NULL ||
+        !is_constant(by, &bits) || bits < 0 || bits % RADIX_BITS != 0 ||
+        bits >= dtype_info[digit->shape->dtype].bits)
         return -1;
     return bits / RADIX_BITS;
 }
@@ -137,16 +152,10 @@ bool radix_scalar(const Instruction *fusion, KernelScalar *out)
     return true;
 }
 
-/* What a scalar was spread from. */
-static const Instruction *spread_from(const Instruction *inst)
-{
-    return inst->op == OP_BROADCAST ? inst->operands[0] : inst;
-}
-
 bool radix_count_scalar(const Instruction *fusion, KernelScalar *out)
 {
     const Instruction *scatter = fusion_hero(fusion, OP_SCATTER);
-    int64_t mask, shift;
+    int64_t shift;
     *out = (KernelScalar){.count = 0};
     if (scatter == NULL || scatter->operand_count != 3 ||
         scatter->operands[0]->op != OP_BROADCAST)
@@ -154,10 +163,10 @@ bool radix_count_scalar(const Instruction *fusion, KernelScalar *out)
     const Instruction *digit = scatter->operands[1];
     while (digit->op == OP_RESHAPE || digit->op == OP_PAD || digit->op == OP_CONVERT)
         digit = digit->operands[0];
-    if (digit->op != OP_AND || digit->operands[0]->op != OP_SHIFT_RIGHT_LOGICAL ||
-        !is_constant(spread_from(digit->operands[1]), &mask) || mask != RADIX_DIGITS - 1)
+    const Instruction *by = bits_of(digit);
+    if (by == NULL)
         return false;
-    const Instruction *by = digit->operands[0]->operands[1], *bits = spread_from(by);
+    const Instruction *bits = spread_from(by);
     if (!is_constant(bits, &shift) || shift < 0 || bits == by || count_uses(bits) != 1)
         return false;
     *out = (KernelScalar){.constants = {bits}, .count = 1, .value = (uint64_t)shift};
