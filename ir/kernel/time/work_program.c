@@ -109,10 +109,8 @@ double work_tile_trips(const TileProgram *p, const TileOp *loop)
 
 double work_tile_edges(const TileProgram *p, const TileOp *loop)
 {
-    double all = mean_trips(p, loop, false);
-    if (loop->inside_begin == NULL || all == 0)
-        return 1;
-    return 1 - mean_trips(p, loop, true) / all;
+    double all = loop->inside_begin == NULL ? 0 : mean_trips(p, loop, false);
+    return all == 0 ? 1 : 1 - mean_trips(p, loop, true) / all;
 }
 
 bool work_is_of_edges(const TileOp *op)
