@@ -66,9 +66,9 @@ static void drop(Drop *d, Instruction *old, const bool *is_read)
     n = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (is_read[i])
-            become[i] = n++ == 0 && shape_is_array(fusion->shape)
+            become[i] = shape_is_array(fusion->shape)
                             ? fusion
-                            : computation_add_element(fusion, n - 1);
+                            : computation_add_element(fusion, n++);
     }
     for (uint32_t i = d->uses.start[old->id]; i < d->uses.start[old->id + 1]; i++) {
         const Instruction *user = d->uses.list[i];
