@@ -258,6 +258,16 @@ bool shape_is_row_major(const Shape *s)
     return true;
 }
 
+void shape_strides(const Shape *s, int64_t *out)
+{
+    int64_t stride = 1;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t d = s->layout->minor_to_major[i];
+        out[d] = stride;
+        stride *= s->dims[d];
+    }
+}
+
 bool shape_layouts_equal(const Shape *a, const Shape *b)
 {
     if (a == b)

@@ -102,6 +102,8 @@ bool shape_fp_compatible(const Shape *a,
 bool shape_same_dims(const Shape *a, const Shape *b);     /* sizes only */
 bool shape_layouts_equal(const Shape *a, const Shape *b); /* minor_to_major only */
 bool shape_is_row_major(const Shape *s); /* an array; minor_to_major only */
+/* Elements from one index of a dimension to the next, [rank]: of an array that is dense, by its layout. */
+void shape_strides(const Shape *s, int64_t *out);
 
 /* Text as the language writes it: f32[2,<=3]{1,0:T(8,128)}. */
 const char *shape_text(Arena *a, const Shape *s, bool layouts);

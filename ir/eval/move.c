@@ -287,22 +287,11 @@ void eval_dynamic_update_slice(EvalCall *call)
 
 /* -- bitcasts ----------------------------------------------------------------------- */
 
-/* Strides, in elements of the physical order, of the logical dimensions. */
-static void layout_strides(const Shape *s, int64_t *strides)
-{
-    int64_t at = 1;
-    for (uint32_t i = 0; i < s->rank; i++) {
-        int64_t d = s->layout->minor_to_major[i];
-        strides[d] = at;
-        at *= s->dims[d];
-    }
-}
-
 static bool is_row_major(const Shape *s)
 {
     int64_t row[EVAL_RANK_MAX], own[EVAL_RANK_MAX];
     strides_row_major(s->rank, s->dims, row);
-    layout_strides(s, own);
+    shape_strides(s, own);
     for (uint32_t d = 0; d < s->rank; d++)
         if (s->dims[d] != 1 && row[d] != own[d])
             return false;
@@ -334,7 +323,7 @@ void eval_bitcast(EvalCall *call)
     size_t count = (size_t)shape_elements(to);
     char *bytes = eval_temp(call, (size_t)x->count, in);
     strides_row_major(from->rank, from->dims, logical);
-    layout_strides(from, physical);
+    shape_strides(from, physical);
     strided_copy(in, from->rank, from->dims, bytes, physical, x->data, logical);
     if (from->dtype != to->dtype &&
         (dtype_info[from->dtype].bits < 8 || dtype_info[to->dtype].bits < 8)) {
@@ -352,7 +341,7 @@ void eval_bitcast(EvalCall *call)
     }
     Value *v = eval_result(call);
     strides_row_major(to->rank, to->dims, logical);
-    layout_strides(to, physical);
+    shape_strides(to, physical);
     strided_copy(out, to->rank, to->dims, v->data, logical, bytes, physical);
 }
 

@@ -10,16 +10,6 @@ enum { FIRST = 0, SECOND = 1, PLACES = 2 }; /* dimensions of a ConvolutionArray 
 
 /* -- arrays ------------------------------------------------------------------------------------ */
 
-static void element_strides(const Shape *s, int64_t *out)
-{
-    int64_t stride = 1;
-    for (uint32_t i = 0; i < s->rank; i++) {
-        int64_t d = s->layout->minor_to_major[i];
-        out[d] = stride;
-        stride *= s->dims[d];
-    }
-}
-
 /* The array with its dimensions named: first (image, or output of a filter), second (feature, or
  * input), places. */
 static ConvolutionArray array_of(const Shape *s, int64_t first, int64_t second,
@@ -28,7 +18,7 @@ static ConvolutionArray array_of(const Shape *s, int64_t first, int64_t second,
     int64_t strides[CONVOLUTION_RANK];
     ConvolutionArray a = {.type = s->dtype};
     uint32_t at = PLACES;
-    element_strides(s, strides);
+    shape_strides(s, strides);
     a.dims[FIRST] = s->dims[first];
     a.strides[FIRST] = strides[first];
     a.dims[SECOND] = s->dims[second];

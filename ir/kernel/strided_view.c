@@ -1,17 +1,6 @@
 /* See strided_view.h. */
 #include "ir/kernel/strided_view.h"
 
-/* Element strides of a dense array by its layout. */
-static void strides_of(const Shape *s, int64_t *out)
-{
-    int64_t stride = 1;
-    for (uint32_t i = 0; i < s->rank; i++) {
-        int64_t d = s->layout->minor_to_major[i];
-        out[d] = stride;
-        stride *= s->dims[d];
-    }
-}
-
 static bool add_piece(StridedView *v, uint32_t dim, int64_t size, int64_t stride)
 {
     ViewPiece *last = v->count > 0 ? &v->pieces[v->count - 1] : NULL;
@@ -35,7 +24,7 @@ bool view_start(const Instruction *inst, StridedView *out)
     *out = (StridedView){.base = inst};
     if (!shape_is_array(inst->shape) || inst->shape->rank > VIEW_RANK)
         return false;
-    strides_of(inst->shape, strides);
+    shape_strides(inst->shape, strides);
     for (uint32_t d = 0; d < inst->shape->rank; d++)
         add_piece(out, d, inst->shape->dims[d], strides[d]);
     return true;
@@ -103,8 +92,8 @@ bool view_step(StridedView *v)
         return false;
     const Instruction *x = b->operands[0];
     int64_t from[VIEW_RANK], inside[VIEW_RANK], to[VIEW_RANK] = {0};
-    strides_of(b->shape, from);
-    strides_of(x->shape, inside);
+    shape_strides(b->shape, from);
+    shape_strides(x->shape, inside);
     switch (b->op) {
     case OP_RESHAPE:
     case OP_BITCAST:
@@ -135,8 +124,8 @@ bool view_step_same(StridedView *v, uint32_t operand)
     if (!is_fit(b->shape) || !is_fit(x->shape) || x->shape->rank != b->shape->rank ||
         b->control_count != 0)
         return false;
-    strides_of(b->shape, from);
-    strides_of(x->shape, inside);
+    shape_strides(b->shape, from);
+    shape_strides(x->shape, inside);
     return move(v, x, b->shape, from, inside);
 }
 
@@ -146,8 +135,8 @@ bool view_step_out(StridedView *v, const Instruction *reader)
     int64_t from[VIEW_RANK], outside[VIEW_RANK], to[VIEW_RANK] = {0};
     if (!is_fit(b->shape) || !is_fit(reader->shape) || reader->control_count != 0)
         return false;
-    strides_of(b->shape, from);
-    strides_of(reader->shape, outside);
+    shape_strides(b->shape, from);
+    shape_strides(reader->shape, outside);
     switch (reader->op) {
     case OP_RESHAPE:
     case OP_BITCAST:
