@@ -8,6 +8,7 @@
  * of the patch has the channels of a place, a row of the filter those of a feature; in both, pieces of 16 bytes are
  * permuted by the row's number, so that the eight that a matrix is loaded of lie in different banks. */
 #include "codegen/kernel/emitters.h"
+#include "codegen/kernel/taps.h"
 #include "codegen/kernel/threads.h"
 #include "ir/base/divide.h"
 
@@ -16,10 +17,7 @@ enum {
     X,
     FEATURES = 0,
     PLACES = 1,
-    PIECE = 16, /* bytes: eight channels of a place */
     PIECE_LOG2 = 4,
-    WORDS = 4, /* of a piece */
-    STEP = 16, /* channels of an instruction */
     STEP_BYTES = 32,
     MATRIX = 8,      /* rows */
     COLUMNS = 16,    /* places whose fragments are loaded together */
@@ -41,7 +39,7 @@ typedef struct Image {
     const EmitterInput *in;
     const ImagePlan *p;
     const KernelConfig *c;
-    ImageRooms rooms;
+    ImageStorage storage;
     Kernel *k;
     Emit *e;
     LLVMBuilderRef b;
@@ -56,54 +54,26 @@ typedef struct Image {
     Column columns[MOST_PAIRS];
 } Image;
 
-static LLVMValueRef number(const Image *m, int64_t n)
-{
-    return gx_i32(m->k, (uint32_t)n);
-}
-
-static LLVMValueRef add(const Image *m, LLVMValueRef x, LLVMValueRef y)
-{
-    return LLVMBuildAdd(m->b, x, y, "");
-}
-
-static LLVMValueRef times(const Image *m, LLVMValueRef x, int64_t n)
-{
-    return LLVMBuildMul(m->b, x, number(m, n), "");
-}
-
 static LLVMValueRef low_bits(const Image *m, LLVMValueRef x, int64_t count)
 {
-    return LLVMBuildAnd(m->b, x, number(m, count - 1), "");
-}
-
-/* *rest becomes *rest / n; gives the remainder. */
-static LLVMValueRef split(const Image *m, LLVMValueRef *rest, int64_t n)
-{
-    LLVMValueRef by = number(m, n), part = LLVMBuildURem(m->b, *rest, by, "");
-    *rest = LLVMBuildUDiv(m->b, *rest, by, "");
-    return part;
-}
-
-static LLVMValueRef is_below(const Image *m, LLVMValueRef x, int64_t end)
-{
-    return LLVMBuildICmp(m->b, LLVMIntULT, x, number(m, end), "");
+    return LLVMBuildAnd(m->b, x, number(m->k, count - 1), "");
 }
 
 /* Where the warp's part of the tile begins, by side. */
 static LLVMValueRef warp_begin(const Image *m, int side)
 {
-    return times(m, m->warp[side], m->c->tile[side] / m->c->warps[side]);
+    return times(m->k, m->warp[side], m->c->tile[side] / m->c->warps[side]);
 }
 
 /* The byte at which piece `piece` of a row stands in it. */
 static LLVMValueRef piece_offset(const Image *m, LLVMValueRef row, LLVMValueRef piece)
 {
-    bool is_narrow = m->rooms.row_bytes == NARROW_ROW;
+    bool is_narrow = m->storage.row_bytes == NARROW_ROW;
     if (is_narrow)
-        row = LLVMBuildLShr(m->b, row, number(m, 1), "");
-    LLVMValueRef at =
-        LLVMBuildXor(m->b, piece, low_bits(m, row, m->rooms.row_bytes / PIECE), "");
-    return LLVMBuildShl(m->b, at, number(m, PIECE_LOG2), "");
+        row = LLVMBuildLShr(m->b, row, number(m->k, 1), "");
+    LLVMValueRef at = LLVMBuildXor(
+        m->b, piece, low_bits(m, row, m->storage.row_bytes / PIECE_BYTES), "");
+    return LLVMBuildShl(m->b, at, number(m->k, PIECE_LOG2), "");
 }
 
 /* Places that a window's neighbour has at the same tap follow each other: those of each remainder by the stride. */
@@ -112,28 +82,12 @@ static LLVMValueRef patch_row(const Image *m, LLVMValueRef place)
     int64_t stride = m->p->stride;
     if (stride == 1)
         return place;
-    LLVMValueRef rest = place, first = split(m, &rest, stride);
-    return add(m, rest, times(m, first, m->rooms.vectors * IMAGE_VECTOR / stride));
+    LLVMValueRef rest = place, first = split(m->k, &rest, stride);
+    return add(m->k, rest,
+               times(m->k, first, m->storage.vectors * IMAGE_VECTOR / stride));
 }
 
 /* -- the patch --------------------------------------------------------------------------------- */
-
-/* Eight vectors of neighbouring places, of a channel each: word `word` of place `place`, whose halves are two
- * channels. */
-static LLVMValueRef turned_word(const Image *m, const LLVMValueRef *channels,
-                                uint32_t place, uint32_t word)
-{
-    LLVMTypeRef pair = LLVMVectorType(gx_int_type(m->k, 16), 2);
-    LLVMValueRef halves[2], which[2] = {number(m, place % 2), number(m, 2 + place % 2)};
-    for (uint32_t i = 0; i < 2; i++) {
-        LLVMValueRef w = LLVMBuildExtractElement(m->b, channels[2 * word + i],
-                                                 number(m, place / 2), "");
-        halves[i] = LLVMBuildBitCast(m->b, w, pair, "");
-    }
-    LLVMValueRef both =
-        LLVMBuildShuffleVector(m->b, halves[0], halves[1], LLVMConstVector(which, 2), "");
-    return LLVMBuildBitCast(m->b, both, gx_int_type(m->k, 32), "");
-}
 
 /* A vector of places of eight channels: from 8 rows of memory to 8 rows of the patch. */
 static void turn_square(const Image *m, LLVMValueRef square, LLVMValueRef channel)
@@ -141,36 +95,34 @@ static void turn_square(const Image *m, LLVMValueRef square, LLVMValueRef channe
     Kernel *k = m->k;
     const ImagePlan *p = m->p;
     int64_t vectors = p->size[Y] * p->size[X] / IMAGE_VECTOR;
-    LLVMTypeRef type = LLVMVectorType(gx_int_type(k, 32), WORDS),
-                wide = gx_int_type(k, 64);
-    LLVMValueRef piece = split(m, &square, m->rooms.row_bytes / PIECE),
-                 vector = add(m, m->first, square), channels[IMAGE_VECTOR];
+    LLVMTypeRef wide = gx_int_type(k, 64);
+    LLVMValueRef piece = split(m->k, &square, m->storage.row_bytes / PIECE_BYTES),
+                 vector = add(m->k, m->first, square), channels[IMAGE_VECTOR];
     GxIf inside;
     gx_if_begin(k, &inside,
-                is_below(m, vector,
+                is_below(m->k, vector,
                          p->places / (p->result_size[Y] * p->result_size[X]) * vectors));
-    LLVMValueRef image = vector, at = split(m, &image, vectors);
-    channel = add(m, channel, times(m, piece, IMAGE_VECTOR));
-    LLVMValueRef row = LLVMBuildZExt(m->b, add(m, times(m, image, p->channels), channel),
-                                     wide, ""),
+    LLVMValueRef image = vector, at = split(m->k, &image, vectors);
+    channel = add(m->k, channel, times(m->k, piece, IMAGE_VECTOR));
+    LLVMValueRef row = LLVMBuildZExt(
+                     m->b, add(m->k, times(m->k, image, p->channels), channel), wide, ""),
                  from = LLVMBuildMul(m->b, row, gx_i64(k, (uint64_t)vectors), "");
     from = LLVMBuildAdd(m->b, from, LLVMBuildZExt(m->b, at, wide, ""), "");
     from = LLVMBuildShl(m->b, from, gx_i64(k, PIECE_LOG2), "");
     uint32_t arg = m->e->parameter_args[p->inst->operands[0]->parameter];
     for (uint32_t i = 0; i < IMAGE_VECTOR; i++) {
-        uint64_t apart = i * (uint64_t)vectors * PIECE;
-        channels[i] =
-            gx_load(k, arg, LLVMBuildAdd(m->b, from, gx_i64(k, apart), ""), type, PIECE);
+        uint64_t apart = i * (uint64_t)vectors * PIECE_BYTES;
+        channels[i] = gx_load(k, arg, LLVMBuildAdd(m->b, from, gx_i64(k, apart), ""),
+                              piece_type(k), PIECE_BYTES);
     }
     for (uint32_t i = 0; i < IMAGE_VECTOR; i++) {
-        LLVMValueRef value = LLVMGetUndef(type),
-                     place = add(m, times(m, square, IMAGE_VECTOR), number(m, i)),
+        LLVMValueRef value = turned_piece(k, channels, i),
+                     place =
+                         add(m->k, times(m->k, square, IMAGE_VECTOR), number(m->k, i)),
                      to = patch_row(m, place);
-        for (uint32_t w = 0; w < WORDS; w++)
-            value = LLVMBuildInsertElement(m->b, value, turned_word(m, channels, i, w),
-                                           number(m, w), "");
-        to = add(m, times(m, to, m->rooms.row_bytes), piece_offset(m, to, piece));
-        gx_store(k, GX_SHARED, add(m, to, number(m, m->shared)), value, PIECE);
+        to = add(m->k, times(m->k, to, m->storage.row_bytes), piece_offset(m, to, piece));
+        gx_store(k, GX_SHARED, add(m->k, to, number(m->k, m->shared)), value,
+                 PIECE_BYTES);
     }
     gx_if_end(k, &inside, NULL, 0, NULL);
 }
@@ -178,9 +130,9 @@ static void turn_square(const Image *m, LLVMValueRef square, LLVMValueRef channe
 static void turn_patch(const Image *m, LLVMValueRef channel)
 {
     GxLoop loop;
-    int64_t squares = m->rooms.vectors * (m->rooms.row_bytes / PIECE);
-    gx_loop_begin(m->k, &loop, m->thread, number(m, squares), number(m, m->k->block[0]),
-                  NULL, 0);
+    int64_t squares = m->storage.vectors * (m->storage.row_bytes / PIECE_BYTES);
+    gx_loop_begin(m->k, &loop, m->thread, number(m->k, squares),
+                  number(m->k, m->k->block[0]), NULL, 0);
     turn_square(m, loop.index, channel);
     gx_loop_end(m->k, &loop, NULL);
 }
@@ -189,56 +141,45 @@ static void turn_patch(const Image *m, LLVMValueRef channel)
 static void make_zeros(const Image *m)
 {
     GxIf own;
-    LLVMTypeRef type = LLVMVectorType(gx_int_type(m->k, 32), WORDS);
-    int64_t row = m->rooms.vectors * IMAGE_VECTOR * m->rooms.row_bytes;
-    gx_if_begin(m->k, &own, is_below(m, m->thread, m->rooms.row_bytes / PIECE));
-    LLVMValueRef to = add(m, times(m, m->thread, PIECE), number(m, m->shared + row));
-    gx_store(m->k, GX_SHARED, to, LLVMConstNull(type), PIECE);
+    int64_t row = m->storage.vectors * IMAGE_VECTOR * m->storage.row_bytes;
+    gx_if_begin(m->k, &own,
+                is_below(m->k, m->thread, m->storage.row_bytes / PIECE_BYTES));
+    LLVMValueRef to =
+        add(m->k, times(m->k, m->thread, PIECE_BYTES), number(m->k, m->shared + row));
+    gx_store(m->k, GX_SHARED, to, LLVMConstNull(piece_type(m->k)), PIECE_BYTES);
     gx_if_end(m->k, &own, NULL, 0, NULL);
 }
 
 /* -- filters ----------------------------------------------------------------------------------- */
 
-static LLVMValueRef stages_begin(const Image *m)
-{
-    return number(m, m->shared + (int64_t)m->rooms.patch_bytes);
-}
-
 /* Asks for the filter of step `step`, a tap of some channels, into the stage at `stage`. */
-static void ask_filter(const Image *m, LLVMValueRef step, LLVMValueRef stage)
+static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
 {
+    const Image *m = of;
     const ImagePlan *p = m->p;
     GxLoop loop;
-    int64_t across = m->rooms.row_bytes / PIECE, pieces = m->c->tile[FEATURES] * across;
+    int64_t across = m->storage.row_bytes / PIECE_BYTES,
+            pieces = m->c->tile[FEATURES] * across;
     uint32_t arg = m->e->parameter_args[p->inst->operands[1]->parameter];
-    LLVMValueRef part = step, tap = split(m, &part, m->taps);
-    LLVMValueRef begin = add(m, times(m, tap, p->channels), times(m, part, m->c->depth));
-    gx_loop_begin(m->k, &loop, m->thread, number(m, pieces), number(m, m->k->block[0]),
-                  NULL, 0);
-    LLVMValueRef row = loop.index, piece = split(m, &row, across);
-    LLVMValueRef feature = add(m, times(m, m->feature_tile, m->c->tile[FEATURES]), row);
-    LLVMValueRef from = add(m, begin, times(m, piece, IMAGE_VECTOR));
+    LLVMValueRef part = step, tap = split(m->k, &part, m->taps);
+    LLVMValueRef begin =
+        add(m->k, times(m->k, tap, p->channels), times(m->k, part, m->c->depth));
+    gx_loop_begin(m->k, &loop, m->thread, number(m->k, pieces),
+                  number(m->k, m->k->block[0]), NULL, 0);
+    LLVMValueRef row = loop.index, piece = split(m->k, &row, across);
+    LLVMValueRef feature =
+        add(m->k, times(m->k, m->feature_tile, m->c->tile[FEATURES]), row);
+    LLVMValueRef from = add(m->k, begin, times(m->k, piece, IMAGE_VECTOR));
     LLVMTypeRef wide = gx_int_type(m->k, 64);
     from = LLVMBuildAdd(m->b, LLVMBuildZExt(m->b, from, wide, ""),
                         LLVMBuildMul(m->b, LLVMBuildZExt(m->b, feature, wide, ""),
                                      gx_i64(m->k, (uint64_t)(p->channels * m->taps)), ""),
                         "");
     LLVMValueRef to =
-        add(m, times(m, row, m->rooms.row_bytes), piece_offset(m, row, piece));
+        add(m->k, times(m->k, row, m->storage.row_bytes), piece_offset(m, row, piece));
     gx_copy_async(m->k, arg, LLVMBuildShl(m->b, from, gx_i64(m->k, 1), ""),
-                  add(m, stage, to), PIECE, NULL);
+                  add(m->k, stage, to), PIECE_BYTES, NULL);
     gx_loop_end(m->k, &loop, NULL);
-}
-
-static LLVMValueRef next_stage(const Image *m, LLVMValueRef stage)
-{
-    LLVMValueRef begin = stages_begin(m),
-                 next = add(m, stage, number(m, (int64_t)m->rooms.stage_bytes)),
-                 end = number(m, m->shared + (int64_t)(m->rooms.patch_bytes +
-                                                       (uint64_t)m->c->stages *
-                                                           m->rooms.stage_bytes));
-    LLVMValueRef is_over = LLVMBuildICmp(m->b, LLVMIntEQ, next, end, "");
-    return LLVMBuildSelect(m->b, is_over, begin, next, "");
 }
 
 /* -- multiplying ------------------------------------------------------------------------------- */
@@ -247,29 +188,28 @@ static LLVMValueRef next_stage(const Image *m, LLVMValueRef stage)
 static Column find_column(const Image *m, uint32_t pair)
 {
     const ImagePlan *p = m->p;
-    LLVMValueRef half = LLVMBuildLShr(m->b, m->lane, number(m, 4), "");
-    LLVMValueRef own = add(m, low_bits(m, m->lane, MATRIX), times(m, half, MATRIX));
-    LLVMValueRef place = add(m, times(m, m->place_tile, m->c->tile[PLACES]), own);
-    place = add(m, place, warp_begin(m, PLACES));
-    place = add(m, place, number(m, pair * COLUMNS));
-    LLVMValueRef is_there = is_below(m, place, p->places), row = place,
-                 x = split(m, &row, p->result_size[X]), y = row,
-                 all = times(m, add(m, times(m, row, p->size[X]), x), p->stride);
-    y = split(m, &y, p->result_size[Y]);
-    Column c = {
-        .y = LLVMBuildSub(m->b, times(m, y, p->stride), number(m, p->before[Y]), ""),
-        .x = LLVMBuildSub(m->b, times(m, x, p->stride), number(m, p->before[X]), "")};
-    c.y = LLVMBuildSelect(m->b, is_there, c.y, number(m, OUTSIDE), "");
-    LLVMValueRef first = times(m, m->first, IMAGE_VECTOR);
+    LLVMValueRef half = LLVMBuildLShr(m->b, m->lane, number(m->k, 4), "");
+    LLVMValueRef own = add(m->k, low_bits(m, m->lane, MATRIX), times(m->k, half, MATRIX));
+    LLVMValueRef place = add(m->k, times(m->k, m->place_tile, m->c->tile[PLACES]), own);
+    place = add(m->k, place, warp_begin(m, PLACES));
+    place = add(m->k, place, number(m->k, pair * COLUMNS));
+    LLVMValueRef is_there = is_below(m->k, place, p->places), row = place,
+                 x = split(m->k, &row, p->result_size[X]), y = row,
+                 all = times(m->k, add(m->k, times(m->k, row, p->size[X]), x), p->stride);
+    y = split(m->k, &y, p->result_size[Y]);
+    Column c = {.y = LLVMBuildSub(m->b, times(m->k, y, p->stride),
+                                  number(m->k, p->before[Y]), ""),
+                .x = LLVMBuildSub(m->b, times(m->k, x, p->stride),
+                                  number(m->k, p->before[X]), "")};
+    c.y = LLVMBuildSelect(m->b, is_there, c.y, number(m->k, OUTSIDE), "");
+    LLVMValueRef first = times(m->k, m->first, IMAGE_VECTOR);
     c.row =
-        LLVMBuildSub(m->b, LLVMBuildSub(m->b, all, number(m, p->near), ""), first, "");
+        LLVMBuildSub(m->b, LLVMBuildSub(m->b, all, number(m->k, p->near), ""), first, "");
     return c;
 }
 
-/* A tap, and the stage that has its filter. */
 typedef struct Tap {
     LLVMValueRef y, x, apart; /* in the window; rows of the patch from its first place */
-    LLVMValueRef stage;
 } Tap;
 
 /* Where the lane's row of a pair of columns lies, and which piece of it is the first. */
@@ -278,13 +218,13 @@ static void find_row(const Image *m, const Column *c, const Tap *t, LLVMValueRef
 {
     const ImagePlan *p = m->p;
     LLVMValueRef is_inside =
-        LLVMBuildAnd(m->b, is_below(m, add(m, c->y, t->y), p->size[Y]),
-                     is_below(m, add(m, c->x, t->x), p->size[X]), "");
-    LLVMValueRef at = patch_row(m, add(m, c->row, t->apart)),
-                 zeros = number(m, m->rooms.vectors * IMAGE_VECTOR);
+        LLVMBuildAnd(m->b, is_below(m->k, add(m->k, c->y, t->y), p->size[Y]),
+                     is_below(m->k, add(m->k, c->x, t->x), p->size[X]), "");
+    LLVMValueRef at = patch_row(m, add(m->k, c->row, t->apart)),
+                 zeros = number(m->k, m->storage.vectors * IMAGE_VECTOR);
     at = LLVMBuildSelect(m->b, is_inside, at, zeros, "");
-    LLVMValueRef half = low_bits(m, LLVMBuildLShr(m->b, m->lane, number(m, 3), ""), 2);
-    *row = add(m, times(m, at, m->rooms.row_bytes), number(m, m->shared));
+    LLVMValueRef half = low_bits(m, LLVMBuildLShr(m->b, m->lane, number(m->k, 3), ""), 2);
+    *row = add(m->k, times(m->k, at, m->storage.row_bytes), number(m->k, m->shared));
     *piece = piece_offset(m, at, half);
 }
 
@@ -292,26 +232,31 @@ static void find_row(const Image *m, const Column *c, const Tap *t, LLVMValueRef
 static void load_fragments(const Image *m, LLVMValueRef row, LLVMValueRef piece,
                            uint32_t step, LLVMValueRef *out)
 {
-    LLVMValueRef at = LLVMBuildXor(m->b, piece, number(m, step * STEP_BYTES), "");
-    gx_ldmatrix(m->k, add(m, row, at), 4, false, out);
+    LLVMValueRef at = LLVMBuildXor(m->b, piece, number(m->k, step * STEP_BYTES), "");
+    gx_ldmatrix(m->k, add(m->k, row, at), 4, false, out);
 }
 
-static void multiply_tap(const Image *m, const Tap *t, LLVMValueRef *sums)
+static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
+                         LLVMValueRef *sums)
 {
-    LLVMValueRef rows[MOST_PAIRS], pieces[MOST_PAIRS], a[MOST_ROWS][WORDS],
-        b[MOST_PAIRS][WORDS];
+    const Image *m = of;
+    LLVMValueRef y = tap, x = split(m->k, &y, m->p->window[X]);
+    Tap t = {.y = y, .x = x, .apart = add(m->k, times(m->k, y, m->p->size[X]), x)};
+    LLVMValueRef rows[MOST_PAIRS], pieces[MOST_PAIRS], a[MOST_ROWS][PIECE_WORDS],
+        b[MOST_PAIRS][PIECE_WORDS];
     for (uint32_t i = 0; i < m->pairs; i++)
-        find_row(m, &m->columns[i], t, &rows[i], &pieces[i]);
+        find_row(m, &m->columns[i], &t, &rows[i], &pieces[i]);
     /* of the filter: the lane's row, and the upper half of the channels for the upper half of the lanes */
     LLVMValueRef own = low_bits(m, m->lane, 2 * MATRIX),
-                 half = LLVMBuildLShr(m->b, m->lane, number(m, 4), "");
-    own = add(m, own, warp_begin(m, FEATURES));
-    LLVMValueRef filter = add(m, t->stage, times(m, own, m->rooms.row_bytes)),
+                 half = LLVMBuildLShr(m->b, m->lane, number(m->k, 4), "");
+    own = add(m->k, own, warp_begin(m, FEATURES));
+    LLVMValueRef filter = add(m->k, stage, times(m->k, own, m->storage.row_bytes)),
                  filter_piece = piece_offset(m, own, half);
-    for (uint32_t step = 0; step * STEP < m->c->depth; step++) {
+    for (uint32_t step = 0; step * TAPS_STEP < m->c->depth; step++) {
         for (uint32_t i = 0; i < m->rows; i++) {
-            int64_t below = i * 2 * MATRIX * m->rooms.row_bytes;
-            load_fragments(m, add(m, filter, number(m, below)), filter_piece, step, a[i]);
+            int64_t below = i * 2 * MATRIX * m->storage.row_bytes;
+            load_fragments(m, add(m->k, filter, number(m->k, below)), filter_piece, step,
+                           a[i]);
         }
         for (uint32_t i = 0; i < m->pairs; i++)
             load_fragments(m, rows[i], pieces[i], step, b[i]);
@@ -326,70 +271,29 @@ static void multiply_tap(const Image *m, const Tap *t, LLVMValueRef *sums)
 
 /* -- the loops --------------------------------------------------------------------------------- */
 
-/* What the loops carry behind the sums. */
-enum { READ, FILLED, CARRIED };
-
-static void run_tap(const Image *m, LLVMValueRef part, LLVMValueRef number_of_tap,
-                    LLVMValueRef *carried)
+static void fill_patch(const void *of, LLVMValueRef step)
 {
-    const ImagePlan *p = m->p;
-    LLVMValueRef *stages = &carried[m->sum_count], rest = number_of_tap;
-    int64_t ahead = m->c->stages - 1;
-    gx_copy_wait(m->k, (uint32_t)(ahead - 1));
-    gx_barrier(m->k);
-    LLVMValueRef later =
-        add(m, add(m, times(m, part, m->taps), number_of_tap), number(m, ahead));
-    GxIf more;
-    gx_if_begin(m->k, &more, is_below(m, later, (int64_t)m->taps * m->steps));
-    ask_filter(m, later, stages[FILLED]);
-    gx_if_end(m->k, &more, NULL, 0, NULL);
-    gx_copy_commit(m->k);
-    Tap t = {.x = split(m, &rest, p->window[X]), .stage = stages[READ]};
-    t.y = rest;
-    t.apart = add(m, times(m, t.y, p->size[X]), t.x);
-    multiply_tap(m, &t, carried);
-    for (uint32_t i = 0; i < CARRIED; i++)
-        stages[i] = next_stage(m, stages[i]);
-}
-
-static void run_part(const Image *m, LLVMValueRef part, LLVMValueRef *carried)
-{
-    GxLoop taps;
-    uint32_t count = m->sum_count + CARRIED;
+    const Image *m = of;
     if (m->steps > 1)
         gx_barrier(m->k);
-    turn_patch(m, times(m, part, m->c->depth));
-    gx_loop_begin(m->k, &taps, number(m, 0), number(m, m->taps), number(m, 1), carried,
-                  count);
-    LLVMValueRef *next = arena_copy(m->k->arena, carried, count * sizeof *carried);
-    run_tap(m, part, taps.index, next);
-    gx_loop_end(m->k, &taps, next);
+    turn_patch(m, times(m->k, step, m->c->depth));
 }
 
 static LLVMValueRef *run_loops(const Image *m)
 {
-    GxLoop parts;
-    uint32_t count = m->sum_count + CARRIED;
-    LLVMValueRef *carried = ARENA_ARRAY(m->k->arena, LLVMValueRef, count),
-                 stage = stages_begin(m);
-    for (uint32_t i = 0; i < m->sum_count; i++)
-        carried[i] = LLVMConstNull(emit_type(m->k, DT_F32));
-    carried[m->sum_count + READ] = stage;
+    TapLoops loops = {.k = m->k,
+                      .of = m,
+                      .filters = m->shared + (uint32_t)m->storage.patch_bytes,
+                      .stage_bytes = (uint32_t)m->storage.stage_bytes,
+                      .stages = (uint32_t)m->c->stages,
+                      .taps = m->taps,
+                      .steps = m->steps,
+                      .sum_count = m->sum_count,
+                      .fill = fill_patch,
+                      .ask = ask_filter,
+                      .multiply = multiply_tap};
     make_zeros(m);
-    for (int64_t i = 0; i + 1 < m->c->stages; i++) {
-        if (i < (int64_t)m->taps * m->steps)
-            ask_filter(m, number(m, i), stage);
-        gx_copy_commit(m->k);
-        stage = next_stage(m, stage);
-    }
-    carried[m->sum_count + FILLED] = stage;
-    gx_loop_begin(m->k, &parts, number(m, 0), number(m, m->steps), number(m, 1), carried,
-                  count);
-    LLVMValueRef *next = arena_copy(m->k->arena, carried, count * sizeof *carried);
-    run_part(m, parts.index, next);
-    gx_loop_end(m->k, &parts, next);
-    gx_copy_wait(m->k, 0);
-    return carried;
+    return tap_loops_emit(&loops);
 }
 
 /* -- results ----------------------------------------------------------------------------------- */
@@ -401,11 +305,11 @@ static void share_sums(const Image *m, LLVMValueRef *sums)
     LLVMTypeRef pair = LLVMVectorType(emit_type(m->k, t), 2);
     int64_t bytes = dtype_info[t].bits / 8;
     LLVMValueRef column = low_bits(m, m->lane, 4), row = m->lane;
-    split(m, &row, 4);
-    row = add(m, row, warp_begin(m, FEATURES));
-    column = add(m, times(m, column, 2), warp_begin(m, PLACES));
-    LLVMValueRef to = add(m, times(m, row, m->rooms.sum_stride), column);
-    to = add(m, times(m, to, bytes), number(m, m->shared));
+    split(m->k, &row, 4);
+    row = add(m->k, row, warp_begin(m, FEATURES));
+    column = add(m->k, times(m->k, column, 2), warp_begin(m, PLACES));
+    LLVMValueRef to = add(m->k, times(m->k, row, m->storage.sum_stride), column);
+    to = add(m->k, times(m->k, to, bytes), number(m->k, m->shared));
     for (uint32_t i = 0; i < m->sum_count; i += 2) {
         uint32_t of = i / SUMS, upper = i % SUMS / 2;
         int64_t below = of / (2 * m->pairs) * 2 * MATRIX + upper * MATRIX,
@@ -413,10 +317,10 @@ static void share_sums(const Image *m, LLVMValueRef *sums)
         LLVMValueRef both = LLVMGetUndef(pair);
         for (uint32_t j = 0; j < 2; j++) {
             LLVMValueRef v = scalar_convert_value(m->k, sums[i + j], DT_F32, t);
-            both = LLVMBuildInsertElement(m->b, both, v, number(m, j), "");
+            both = LLVMBuildInsertElement(m->b, both, v, number(m->k, j), "");
         }
-        int64_t place = (below * m->rooms.sum_stride + along) * bytes;
-        gx_store(m->k, GX_SHARED, add(m, to, number(m, place)), both,
+        int64_t place = (below * m->storage.sum_stride + along) * bytes;
+        gx_store(m->k, GX_SHARED, add(m->k, to, number(m->k, place)), both,
                  (unsigned)(2 * bytes));
     }
 }
@@ -429,18 +333,19 @@ static void write_vector(const Image *m, LLVMValueRef item)
     const Shape *s = p->inst->shape;
     int64_t across = m->c->tile[PLACES] / IMAGE_VECTOR, plane = s->dims[2] * s->dims[3];
     unsigned bytes = dtype_info[s->dtype].bits / 8;
-    LLVMValueRef row = item, column = split(m, &row, across), values[IMAGE_VECTOR];
-    LLVMValueRef at =
-        add(m, times(m, row, m->rooms.sum_stride), times(m, column, IMAGE_VECTOR));
-    at = add(m, times(m, at, bytes), number(m, m->shared));
+    LLVMValueRef row = item, column = split(m->k, &row, across), values[IMAGE_VECTOR];
+    LLVMValueRef at = add(m->k, times(m->k, row, m->storage.sum_stride),
+                          times(m->k, column, IMAGE_VECTOR));
+    at = add(m->k, times(m->k, at, bytes), number(m->k, m->shared));
     LLVMTypeRef type = LLVMVectorType(emit_type(m->k, s->dtype), IMAGE_VECTOR);
-    LLVMValueRef vector = add(m, times(m, m->place_tile, across), column),
-                 feature = add(m, times(m, m->feature_tile, m->c->tile[FEATURES]), row);
+    LLVMValueRef vector = add(m->k, times(m->k, m->place_tile, across), column),
+                 feature =
+                     add(m->k, times(m->k, m->feature_tile, m->c->tile[FEATURES]), row);
     GxIf inside;
-    emit_if_begin(e, &inside, is_below(m, vector, p->places / IMAGE_VECTOR));
-    LLVMValueRef sums = gx_load(m->k, GX_SHARED, at, type, PIECE);
+    emit_if_begin(e, &inside, is_below(m->k, vector, p->places / IMAGE_VECTOR));
+    LLVMValueRef sums = gx_load(m->k, GX_SHARED, at, type, PIECE_BYTES);
     for (uint32_t i = 0; i < IMAGE_VECTOR; i++)
-        values[i] = LLVMBuildExtractElement(m->b, sums, number(m, i), "");
+        values[i] = LLVMBuildExtractElement(m->b, sums, number(m->k, i), "");
     const IndexExpr *index[EMIT_MOST_RANK],
         *v = emit_variable(e, to_index(e, vector),
                            (Range){0, p->places / IMAGE_VECTOR - 1}),
@@ -465,8 +370,8 @@ static void write_results(const Image *m, LLVMValueRef *sums)
     share_sums(m, sums);
     gx_barrier(m->k);
     int64_t items = m->c->tile[FEATURES] * m->c->tile[PLACES] / IMAGE_VECTOR;
-    gx_loop_begin(m->k, &loop, m->thread, number(m, items), number(m, m->k->block[0]),
-                  NULL, 0);
+    gx_loop_begin(m->k, &loop, m->thread, number(m->k, items),
+                  number(m->k, m->k->block[0]), NULL, 0);
     emit_scope_begin(m->e);
     write_vector(m, loop.index);
     emit_scope_end(m->e);
@@ -479,11 +384,12 @@ static void write_results(const Image *m, LLVMValueRef *sums)
 static LLVMValueRef first_vector(const Image *m)
 {
     const ImagePlan *p = m->p;
-    LLVMValueRef row = times(m, m->place_tile, m->c->tile[PLACES]),
-                 x = split(m, &row, p->result_size[X]);
-    LLVMValueRef place = times(m, add(m, times(m, row, p->size[X]), x), p->stride);
-    place = LLVMBuildSub(m->b, place, number(m, p->near), "");
-    return LLVMBuildAShr(m->b, place, number(m, 3), "");
+    LLVMValueRef row = times(m->k, m->place_tile, m->c->tile[PLACES]),
+                 x = split(m->k, &row, p->result_size[X]);
+    LLVMValueRef place =
+        times(m->k, add(m->k, times(m->k, row, p->size[X]), x), p->stride);
+    place = LLVMBuildSub(m->b, place, number(m->k, p->near), "");
+    return LLVMBuildAShr(m->b, place, number(m->k, 3), "");
 }
 
 static void find_places(Image *m)
@@ -491,10 +397,10 @@ static void find_places(Image *m)
     LLVMValueRef block = gx_ctaid(m->k, 0), warp;
     m->thread = gx_tid(m->k, 0);
     m->lane = gx_lane(m->k);
-    m->feature_tile = split(m, &block, m->p->features / m->c->tile[FEATURES]);
+    m->feature_tile = split(m->k, &block, m->p->features / m->c->tile[FEATURES]);
     m->place_tile = block;
-    warp = LLVMBuildLShr(m->b, m->thread, number(m, 5), "");
-    m->warp[PLACES] = split(m, &warp, m->c->warps[PLACES]);
+    warp = LLVMBuildLShr(m->b, m->thread, number(m->k, 5), "");
+    m->warp[PLACES] = split(m->k, &warp, m->c->warps[PLACES]);
     m->warp[FEATURES] = warp;
     m->first = first_vector(m);
     for (uint32_t i = 0; i < m->pairs; i++)
@@ -518,8 +424,8 @@ Kernel *emitter_image_convolution(const EmitterInput *in)
     m.k->at = p->inst->name;
     m.k->is_wide = true;
     m.sum_count = m.rows * 2 * m.pairs * SUMS;
-    image_rooms(in->design, &m.rooms);
-    m.shared = gx_shared_alloc(m.k, m.rooms.bytes, 128);
+    image_storage(in->design, &m.storage);
+    m.shared = gx_shared_alloc(m.k, m.storage.bytes, 128);
     find_places(&m);
     write_results(&m, run_loops(&m));
     return emitter_finish(in, m.e);

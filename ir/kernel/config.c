@@ -240,6 +240,14 @@ const char *power_refused(const KernelDesign *d, const char *key, int64_t value)
                              (long long)value);
 }
 
+const char *warps_refused(const KernelDesign *d, int64_t threads)
+{
+    return threads <= TARGET_BLOCK_THREADS
+               ? NULL
+               : refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
+                             (long long)threads, TARGET_BLOCK_THREADS);
+}
+
 const char *block_refused(const KernelDesign *d)
 {
     int64_t block = d->config.block;

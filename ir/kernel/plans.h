@@ -21,6 +21,9 @@ typedef struct LoopPlan {
         *sizes; /* elements; in the order of the results, each once, without 0 */
 } LoopPlan;
 
+#define TAPS_STEP                                                                        \
+    16 /* channels of one instruction of image_convolution.c and wide_convolution.c */
+
 /* image_convolution.c: images [image, feature, y, x], whose places count through all images; a window's places are
  * at distances that are the same for all. */
 typedef struct ImagePlan {
@@ -38,14 +41,14 @@ typedef struct ImagePlan {
 
 /* What lies where in a block's shared memory: places by their number in the block's patch, then one of zeros, then
  * filters in stages. In place of all of it: the tile of sums. */
-typedef struct ImageRooms {
+typedef struct ImageStorage {
     int64_t vectors; /* of places that a block reads: IMAGE_VECTOR each */
     int64_t
         row_bytes; /* of a place, of an output feature: the channels that are there at a time */
     uint64_t patch_bytes, stage_bytes, bytes;
     int64_t sum_stride; /* elements from feature to feature of the tile of sums */
-} ImageRooms;
-void image_rooms(const KernelDesign *d, ImageRooms *out);
+} ImageStorage;
+void image_storage(const KernelDesign *d, ImageStorage *out);
 
 /* wide_convolution.c: images [image, feature, y, x] or [image, y, x, feature]. */
 typedef struct WidePlan {
@@ -64,13 +67,12 @@ typedef struct WidePlan {
 } WidePlan;
 
 #define WIDE_ROWS 64 /* features that four warps make together: rows of wgmma */
-#define WIDE_STEP 16 /* channels of one instruction */
 #define WIDE_PIECE 8 /* numbers of 16 bytes, rows of a matrix of them */
 
 /* What lies where in a block's shared memory: the patch, filters in stages; in place of all of it, the sums. The patch
  * has, for eight channels each, places of 16 bytes: a plane for each remainder by the stride, both ways, rows of `pitch`
  * places one behind the other, so that a tap's places begin a fixed distance behind the first one's. */
-typedef struct WideRooms {
+typedef struct WideStorage {
     int64_t pitch, rows; /* of a plane */
     int64_t plane; /* places of it, and some that only columns behind the last one read */
     int64_t group_rows; /* of results: four warps' */
@@ -79,8 +81,8 @@ typedef struct WideRooms {
     uint32_t filter_lead, filter_stride; /* bytes: see GxMatrices */
     int64_t sum_stride;                  /* elements from row to row of the sums */
     uint64_t patch_bytes, stage_bytes, bytes;
-} WideRooms;
-void wide_rooms(const KernelDesign *d, WideRooms *out);
+} WideStorage;
+void wide_storage(const KernelDesign *d, WideStorage *out);
 
 /* stencil.c */
 typedef struct StencilPlan {

@@ -85,6 +85,8 @@ const char *refuse_text(const KernelDesign *d, const char *format, ...) GXC_FORM
 /* Not one number of lanes, or not a power of two: the reason. */
 const char *lanes_refused(const KernelDesign *d, uint32_t count);
 const char *block_refused(const KernelDesign *d);
+/* More threads than a block has, as "warps" ask for: the reason. */
+const char *warps_refused(const KernelDesign *d, int64_t threads);
 /* Not a power of two: the reason. */
 const char *power_refused(const KernelDesign *d, const char *key, int64_t value);
 /* tile_attention.c: tile and warps are not those of warps that each have rows of their own. */

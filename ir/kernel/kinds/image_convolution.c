@@ -6,6 +6,7 @@
  * Places count through rows and images alike. The image is as high and wide as the result, times the stride, so that
  * a tap is a fixed distance from the window's own place; what lies outside the image is a row of zeros instead. */
 #include "ir/base/divide.h"
+#include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 #include "ir/kernel/time/kernel_time.h"
@@ -16,10 +17,7 @@ enum {
     X,
     FEATURES = 0, /* sides of a tile */
     PLACES = 1,
-    MOST_STRIDE = 2,
-    MOST_PLACES = 1 << 29, /* 32-bit numbers count them */
-    MOST_ROWS = 1 << 30,   /* and channels of all images, and of a feature's taps */
-    LEAST_DEPTH = 32,      /* channels: rows of 64 or 128 bytes */
+    LEAST_DEPTH = 32, /* channels: rows of 64 or 128 bytes */
     MOST_DEPTH = 64,
     STAGES = 3,
     LEAST_WARP_FEATURES = 16, /* rows of the instruction */
@@ -41,9 +39,6 @@ static const char *labels_illegal(const Instruction *hero)
 {
     const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
     const Shape *x = hero->operands[0]->shape, *w = hero->operands[1]->shape;
-    if (l->spatial_rank != 2 || inst_int(hero, ATTR_FEATURE_GROUP_COUNT, 1) != 1 ||
-        inst_int(hero, ATTR_BATCH_GROUP_COUNT, 1) != 1)
-        return "it is no convolution of two places in one group";
     return is_ordered(x, l->lhs_batch, l->lhs_feature, l->lhs_spatial, false) &&
                    is_ordered(hero->shape, l->out_batch, l->out_feature, l->out_spatial,
                               false) &&
@@ -60,9 +55,7 @@ static const char *window_illegal(const Instruction *hero)
         return "it has no window of two places";
     for (int i = 0; i < 2; i++) {
         const WindowDim *d = &w->dims[i];
-        if (d->stride != w->dims[0].stride || d->stride < 1 || d->stride > MOST_STRIDE ||
-            d->base_dilation != 1 || d->window_dilation != 1 || d->reversal ||
-            d->pad_low < 0 || d->pad_low >= d->size)
+        if (!taps_dim_fits(w, (uint32_t)i) || d->reversal)
             return "its window is dilated, reversed, or moves too far";
         if (x->dims[2 + i] != hero->shape->dims[2 + i] * d->stride)
             return "the image has another size than the result";
@@ -78,52 +71,32 @@ static const char *sizes_illegal(const Instruction *hero)
         return "there are not whole tiles of channels and features";
     if (y->dims[2] * y->dims[3] % IMAGE_VECTOR != 0)
         return "images are not whole vectors of places";
-    if (shape_elements(y) == 0 || shape_elements(x) / x->dims[1] > MOST_PLACES)
+    if (shape_elements(y) == 0 || shape_elements(x) / x->dims[1] > TAPS_MOST_PLACES)
         return "there are no places, or too many";
-    if (x->dims[0] * x->dims[1] > MOST_ROWS || shape_elements(w) / w->dims[0] > MOST_ROWS)
+    if (x->dims[0] * x->dims[1] > TAPS_MOST_ROWS ||
+        shape_elements(w) / w->dims[0] > TAPS_MOST_ROWS)
         return "there are too many channels of all images, or of all taps";
     return NULL;
 }
 
-/* Of the convolution alone. */
-static const char *hero_illegal(const Instruction *hero)
-{
-    const Shape *x = hero->operands[0]->shape;
-    DType t = x->dtype;
-    if (!dtype_is_half(t) || hero->operands[1]->shape->dtype != t ||
-        contract_accumulator(hero) != DT_F32)
-        return "it does not multiply numbers of 16 bits";
-    if (hero->shape->dtype != t && hero->shape->dtype != DT_F32)
-        return "its result is of another type";
-    const char *reason = labels_illegal(hero);
-    if (reason == NULL)
-        reason = window_illegal(hero);
-    return reason != NULL ? reason : sizes_illegal(hero);
-}
+static const TapRules rules = {.labels = labels_illegal,
+                               .window = window_illegal,
+                               .sizes = sizes_illegal,
+                               .may_widen = true};
 
-/* Windows of one place share nothing: tiles read them as they are. */
 bool image_convolution_fits(const Instruction *conv)
 {
-    return work_reads_windows(conv) && hero_illegal(conv) == NULL;
+    return taps_fit(conv, &rules);
 }
 
 const char *illegal_image_convolution(FusionFacts *f, KernelKind kind)
 {
-    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
-    if (hero == NULL)
-        return "it needs exactly one convolution";
-    const char *reason = hero_illegal(hero);
-    if (reason == NULL &&
-        (hero->operands[0]->op != OP_PARAMETER || hero->operands[1]->op != OP_PARAMETER))
-        reason = "image and filter have to be in memory";
-    return reason != NULL ? reason : facts_hero_illegal(f, hero);
+    return taps_illegal(f, kind, &rules);
 }
 
 bool suits_image_convolution(FusionFacts *f, KernelKind kind)
 {
-    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
-    return f->target != NULL && f->target->tiles != TILES_NONE &&
-           image_convolution_fits(hero);
+    return taps_suit(f, kind, &rules);
 }
 
 /* -- the plan ------------------------------------------------------------------------------------ */
@@ -134,12 +107,9 @@ void plan_image_convolution(KernelDesign *d, const FusionFacts *f)
     const Instruction *hero = fusion_hero(d->fusion, kernel_kind_info[d->kind].hero);
     const Window *w = inst_window(hero);
     const Shape *x = hero->operands[0]->shape, *y = hero->shape;
-    DType t = x->dtype;
     ImagePlan *p = ARENA_NEW(d->arena, ImagePlan);
     *p = (ImagePlan){.inst = hero,
-                     .core = d->target == NULL
-                                 ? NULL
-                                 : tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX),
+                     .core = taps_core(d, x->dtype),
                      .features = y->dims[1],
                      .channels = x->dims[1],
                      .places = y->dims[0] * y->dims[2] * y->dims[3],
@@ -152,14 +122,10 @@ void plan_image_convolution(KernelDesign *d, const FusionFacts *f)
     }
     p->near = p->before[Y] * p->size[X] + p->before[X];
     p->far = (p->window[Y] - 1) * p->size[X] + p->window[X] - 1 - p->near;
-    if (p->core == NULL || p->core->k != 16)
-        d->unsupported = refuse_text(
-            d, "%s: no tensor core of %s multiplies %s in steps of 16", d->fusion->name,
-            d->target != NULL ? d->target->name : "no target", dtype_info[t].name);
     d->plan.image = p;
 }
 
-void image_rooms(const KernelDesign *d, ImageRooms *out)
+void image_storage(const KernelDesign *d, ImageStorage *out)
 {
     const ImagePlan *p = d->plan.image;
     const KernelConfig *c = &d->config;
@@ -288,25 +254,25 @@ const char *refuse_image_convolution(const KernelDesign *d)
         return refuse_text(d, "\"stages\" must be 2 or more, found %lld",
                            (long long)c->stages);
     int64_t threads = c->warps[FEATURES] * c->warps[PLACES] * TARGET_WARP;
-    if (threads > TARGET_BLOCK_THREADS)
-        return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
-                           (long long)threads, TARGET_BLOCK_THREADS);
+    wrong = warps_refused(d, threads);
+    if (wrong != NULL)
+        return wrong;
     if (c->tile[FEATURES] * c->tile[PLACES] > MOST_SUMS * threads)
         return refuse_text(d, "\"tile\" leaves a thread more than %d sums", MOST_SUMS);
-    ImageRooms rooms;
-    image_rooms(d, &rooms);
-    return shared_refused(d, rooms.bytes);
+    ImageStorage storage;
+    image_storage(d, &storage);
+    return shared_refused(d, storage.bytes);
 }
 
 void geometry_image_convolution(KernelDesign *d)
 {
     const ImagePlan *p = d->plan.image;
     const KernelConfig *c = &d->config;
-    ImageRooms rooms;
-    image_rooms(d, &rooms);
+    ImageStorage storage;
+    image_storage(d, &storage);
     geometry_blocks(
         d, p->features / c->tile[FEATURES] * ceil_div(p->places, c->tile[PLACES]),
         c->warps[FEATURES] * c->warps[PLACES] * TARGET_WARP, 1);
-    geometry_shared(&d->geometry, rooms.bytes, 128);
+    geometry_shared(&d->geometry, storage.bytes, 128);
     d->geometry.has_barriers = true;
 }

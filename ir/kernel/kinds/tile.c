@@ -373,9 +373,9 @@ const char *refuse_tile(const KernelDesign *d)
     if (wrong != NULL)
         return wrong;
     int64_t threads = threads_of(c);
-    if (threads > TARGET_BLOCK_THREADS)
-        return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
-                           (long long)threads, TARGET_BLOCK_THREADS);
+    wrong = warps_refused(d, threads);
+    if (wrong != NULL)
+        return wrong;
     const TileMapping *m = design_tile_mapping(d, &why);
     return m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
 }

@@ -1,9 +1,12 @@
 /* Convolutions by wgmma, which four warps carry out together on factors in shared memory: 64 features by up to 256
- * places; where there is none, each warp multiplies its 16 of the features by mma.sync. A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with
- * zeros around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that
- * a tap multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain.
- * Features may be the first or last dimension of image, result and filter. */
+ * places; where there is none, each warp multiplies its 16 of the features by mma.sync.
+ *
+ * A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with zeros
+ * around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that a tap
+ * multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain. Features may
+ * be the first or last dimension of image, result and filter. */
 #include "ir/base/divide.h"
+#include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 #include "ir/kernel/time/kernel_time.h"
@@ -14,10 +17,7 @@ enum {
     X,
     FEATURES = 0, /* sides of a tile; */
     ROWS = 1,     /* rows of the result */
-    MOST_STRIDE = 2,
     MOST_COLUMNS = 256,
-    MOST_PLACES = 1 << 29, /* 32-bit numbers count them */
-    MOST_ROWS = 1 << 30,   /* and channels of all images, and numbers of the filter */
     MOST_DEPTH = 64,
     STAGES = 3,
     GROUP_WARPS = 4
@@ -49,9 +49,6 @@ static bool filter_fits(const Shape *w, const DimLabels *l)
 static const char *labels_illegal(const Instruction *hero)
 {
     const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
-    if (l->spatial_rank != 2 || inst_int(hero, ATTR_FEATURE_GROUP_COUNT, 1) != 1 ||
-        inst_int(hero, ATTR_BATCH_GROUP_COUNT, 1) != 1)
-        return "it is no convolution of two places in one group";
     const Shape *x = hero->operands[0]->shape;
     return order_of(x, l->lhs_batch, l->lhs_feature, l->lhs_spatial) != ORDER_NONE &&
                    order_of(hero->shape, l->out_batch, l->out_feature, l->out_spatial) !=
@@ -70,9 +67,7 @@ static const char *window_illegal(const Instruction *hero)
         const WindowDim *d = &w->dims[i];
         bool is_turned = d->size > 1 && w->dims[1 - i].size > 1 &&
                          d->reversal != w->dims[1 - i].reversal;
-        if (d->stride != w->dims[0].stride || d->stride < 1 || d->stride > MOST_STRIDE ||
-            d->base_dilation != 1 || d->window_dilation != 1 || is_turned ||
-            d->pad_low < 0 || d->pad_low >= d->size)
+        if (!taps_dim_fits(w, (uint32_t)i) || is_turned)
             return "its window is dilated, reversed one way, or moves too far";
     }
     return NULL;
@@ -84,7 +79,7 @@ static const char *sizes_illegal(const Instruction *hero)
     const Shape *x = hero->operands[0]->shape, *w = hero->operands[1]->shape,
                 *y = hero->shape;
     int64_t channels = x->dims[l->lhs_feature], columns = y->dims[l->out_spatial[X]];
-    if (shape_elements(y) == 0 || channels % WIDE_STEP != 0 || channels == 0 ||
+    if (shape_elements(y) == 0 || channels % TAPS_STEP != 0 || channels == 0 ||
         y->dims[l->out_feature] % WIDE_ROWS != 0)
         return "there are not whole tiles of channels and features";
     if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
@@ -93,63 +88,32 @@ static const char *sizes_illegal(const Instruction *hero)
         return "rows of the result are not whole pairs";
     if (columns > MOST_COLUMNS)
         return "rows of the result are too long";
-    if (shape_elements(x) / channels > MOST_PLACES || x->dims[0] * channels > MOST_ROWS ||
-        shape_elements(w) > MOST_ROWS ||
-        shape_elements(y) / y->dims[l->out_feature] > MOST_PLACES)
+    if (shape_elements(x) / channels > TAPS_MOST_PLACES ||
+        x->dims[0] * channels > TAPS_MOST_ROWS || shape_elements(w) > TAPS_MOST_ROWS ||
+        shape_elements(y) / y->dims[l->out_feature] > TAPS_MOST_PLACES)
         return "there are too many places, or too many channels of all images";
     return NULL;
 }
 
-/* Of the convolution alone. */
-static const char *hero_illegal(const Instruction *hero)
-{
-    DType t = hero->operands[0]->shape->dtype;
-    if (!dtype_is_half(t) || hero->operands[1]->shape->dtype != t ||
-        contract_accumulator(hero) != DT_F32)
-        return "it does not multiply numbers of 16 bits";
-    if (hero->shape->dtype != t)
-        return "its result is of another type";
-    const char *reason = labels_illegal(hero);
-    if (reason == NULL)
-        reason = window_illegal(hero);
-    return reason != NULL ? reason : sizes_illegal(hero);
-}
+static const TapRules rules = {
+    .labels = labels_illegal, .window = window_illegal, .sizes = sizes_illegal};
 
-/* Windows of one place share nothing: tiles read them as they are. */
 bool wide_convolution_fits(const Instruction *conv)
 {
-    return work_reads_windows(conv) && hero_illegal(conv) == NULL;
+    return taps_fit(conv, &rules);
 }
 
 const char *illegal_wide_convolution(FusionFacts *f, KernelKind kind)
 {
-    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
-    if (hero == NULL)
-        return "it needs exactly one convolution";
-    const char *reason = hero_illegal(hero);
-    if (reason == NULL &&
-        (hero->operands[0]->op != OP_PARAMETER || hero->operands[1]->op != OP_PARAMETER))
-        reason = "image and filter have to be in memory";
-    return reason != NULL ? reason : facts_hero_illegal(f, hero);
+    return taps_illegal(f, kind, &rules);
 }
 
 bool suits_wide_convolution(FusionFacts *f, KernelKind kind)
 {
-    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
-    return f->target != NULL && f->target->tiles != TILES_NONE &&
-           wide_convolution_fits(hero);
+    return taps_suit(f, kind, &rules);
 }
 
 /* -- the plan ------------------------------------------------------------------------------------ */
-
-/* Elements from one index of a dimension to the next. */
-static int64_t step_of(const Shape *s, int64_t dim)
-{
-    int64_t step = 1;
-    for (int64_t d = dim + 1; d < s->rank; d++)
-        step *= s->dims[d];
-    return step;
-}
 
 void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
 {
@@ -159,6 +123,8 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
     const Window *w = inst_window(hero);
     const Shape *x = hero->operands[0]->shape, *filter = hero->operands[1]->shape,
                 *y = hero->shape;
+    int64_t strides[4]; /* of the filter */
+    shape_strides(filter, strides);
     WidePlan *p = ARENA_NEW(d->arena, WidePlan);
     *p = (WidePlan){.inst = hero,
                     .images = x->dims[0],
@@ -167,9 +133,9 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
                     .stride = w->dims[0].stride,
                     .is_last = l->lhs_feature == 3,
                     .result_is_last = l->out_feature == 3,
-                    .tap_step = step_of(filter, l->rhs_spatial[X]),
-                    .channel_step = step_of(filter, l->rhs_input),
-                    .feature_step = step_of(filter, l->rhs_output),
+                    .tap_step = strides[l->rhs_spatial[X]],
+                    .channel_step = strides[l->rhs_input],
+                    .feature_step = strides[l->rhs_output],
                     .is_transposed = l->rhs_output == 3};
     for (int i = 0; i < 2; i++) {
         p->size[i] = x->dims[l->lhs_spatial[i]];
@@ -178,17 +144,9 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
         p->before[i] = w->dims[i].pad_low;
         p->is_reversed |= w->dims[i].size > 1 && w->dims[i].reversal;
     }
+    if (!target_has(d->target, FEATURE_WARPGROUP))
+        p->core = taps_core(d, x->dtype);
     d->plan.wide = p;
-    if (target_has(d->target, FEATURE_WARPGROUP))
-        return;
-    DType t = x->dtype;
-    p->core =
-        d->target == NULL ? NULL : tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX);
-    if (p->core == NULL || p->core->k != WIDE_STEP)
-        d->unsupported = refuse_text(
-            d, "%s: no tensor core of %s multiplies %s in steps of %d", d->fusion->name,
-            d->target != NULL ? d->target->name : "no target", dtype_info[t].name,
-            WIDE_STEP);
 }
 
 /* Columns of wgmma for so many rows, of which the last one ends with its last result. */
@@ -210,7 +168,7 @@ static int64_t odd(int64_t n)
     return n % 2 == 0 ? n + 1 : n;
 }
 
-static uint64_t sum_bytes(const WidePlan *p, const KernelConfig *c, WideRooms *r)
+static uint64_t sum_bytes(const WidePlan *p, const KernelConfig *c, WideStorage *r)
 {
     int64_t places = c->warps[ROWS] * r->columns, pieces = WIDE_PIECE;
     int64_t across = p->result_is_last ? c->tile[FEATURES] : places,
@@ -230,14 +188,14 @@ static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
     return n;
 }
 
-void wide_rooms(const KernelDesign *d, WideRooms *out)
+void wide_storage(const KernelDesign *d, WideStorage *out)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
     int64_t piece = 2 * WIDE_PIECE; /* bytes */
-    WideRooms r = {.pitch = pitch_of(p),
-                   .rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride,
-                   .group_rows = c->tile[ROWS] / c->warps[ROWS]};
+    WideStorage r = {.pitch = pitch_of(p),
+                     .rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride,
+                     .group_rows = c->tile[ROWS] / c->warps[ROWS]};
     r.columns = columns_of(p, r.pitch, r.group_rows);
     r.plane = r.rows * r.pitch + WIDE_PIECE - 1;
     r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WIDE_PIECE,
@@ -310,7 +268,7 @@ static int64_t rows_of(const WidePlan *p, bool divides)
 
 static int64_t most_depth(const WidePlan *p)
 {
-    int64_t depth = WIDE_STEP;
+    int64_t depth = TAPS_STEP;
     while (2 * depth <= MOST_DEPTH && p->channels % (2 * depth) == 0)
         depth *= 2;
     return depth;
@@ -331,7 +289,7 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
             int64_t rows = rows_of(p, j % 2 == 0), k = deep >> j / 2;
             /* vectors of fewer channels, whole places apart, meet in banks as they are turned */
             bool meets = !p->is_last && p->stride == 1 && k < deep;
-            if (k < WIDE_STEP || meets ||
+            if (k < TAPS_STEP || meets ||
                 !seconds_of(&open, shapes[i], rows, k, &seconds) ||
                 (best_seconds != 0 && seconds >= best_seconds))
                 continue;
@@ -371,18 +329,18 @@ static const char *threads_refused(const KernelDesign *d)
     enum { BESIDE = 32, GRANULE = 8 /* registers: ptxas asks for 26 beside the sums */ };
     const KernelConfig *c = &d->config;
     int64_t threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP;
-    if (threads > TARGET_BLOCK_THREADS)
-        return refuse_text(d, "\"warps\" ask for %lld threads; a block has %d at most",
-                           (long long)threads, TARGET_BLOCK_THREADS);
-    WideRooms rooms;
-    wide_rooms(d, &rooms);
-    int64_t sums = rooms.columns / 2,
+    const char *wrong = warps_refused(d, threads);
+    if (wrong != NULL)
+        return wrong;
+    WideStorage storage;
+    wide_storage(d, &storage);
+    int64_t sums = storage.columns / 2,
             registers = TARGET_REGISTERS / threads / GRANULE * GRANULE;
     if (d->plan.wide->core == NULL && sums + BESIDE > registers)
         return refuse_text(
             d, "\"warps\" leave a thread %lld registers; %lld sums need %lld",
             (long long)registers, (long long)sums, (long long)(sums + BESIDE));
-    return shared_refused(d, rooms.bytes);
+    return shared_refused(d, storage.bytes);
 }
 
 const char *refuse_wide_convolution(const KernelDesign *d)
@@ -392,11 +350,11 @@ const char *refuse_wide_convolution(const KernelDesign *d)
     const char *wrong = tile_refused(d);
     if (wrong != NULL)
         return wrong;
-    if (c->depth % WIDE_STEP != 0 || p->channels % c->depth != 0)
+    if (c->depth % TAPS_STEP != 0 || p->channels % c->depth != 0)
         return refuse_text(d,
                            "\"depth\" %lld must be a multiple of %d and divide %lld "
                            "channels",
-                           (long long)c->depth, WIDE_STEP, (long long)p->channels);
+                           (long long)c->depth, TAPS_STEP, (long long)p->channels);
     if (c->stages < 2)
         return refuse_text(d, "\"stages\" must be 2 or more, found %lld",
                            (long long)c->stages);
@@ -407,12 +365,12 @@ void geometry_wide_convolution(KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
-    WideRooms rooms;
-    wide_rooms(d, &rooms);
+    WideStorage storage;
+    wide_storage(d, &storage);
     geometry_blocks(d,
                     p->images * ceil_div(p->result_size[Y], c->tile[ROWS]) *
                         (p->features / c->tile[FEATURES]),
                     c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
-    geometry_shared(&d->geometry, rooms.bytes, 128);
+    geometry_shared(&d->geometry, storage.bytes, 128);
     d->geometry.has_barriers = true;
 }

@@ -9,7 +9,7 @@ typedef struct ImageWork {
     WorkBuilder *b;
     const ImagePlan *p;
     const KernelConfig *c;
-    ImageRooms rooms;
+    ImageStorage storage;
     double warp_features, warp_places;
 } ImageWork;
 
@@ -19,27 +19,30 @@ static void issue(const ImageWork *w, double alu)
 }
 
 /* Vectors of as many places of as many channels as one has are turned by a thread: halves of words are picked out. */
-static void turn_patch(const ImageWork *w)
+static void turn_patch(const void *of)
 {
+    const ImageWork *w = of;
     WorkBuilder *b = w->b;
-    double squares = (double)(w->rooms.vectors * w->c->depth / IMAGE_VECTOR) / b->threads;
+    double squares =
+        (double)(w->storage.vectors * w->c->depth / IMAGE_VECTOR) / b->threads;
     double words = IMAGE_VECTOR * IMAGE_VECTOR / 2.0;
     work_wait(b, b->rates->memory_cycles);
     /* rows of half a line: those of every other thread share banks */
     work_shared(b, IMAGE_VECTOR * squares, 16, 1);
     work_shared(b, IMAGE_VECTOR * squares, 16,
-                w->rooms.row_bytes < costs.line_bytes ? 2 : 1);
+                w->storage.row_bytes < costs.line_bytes ? 2 : 1);
     issue(w, squares * (words + 4 * IMAGE_VECTOR));
     work_barrier(b);
 }
 
 /* Of one tap: the next stage of the filter is asked for, places and fragments are found and multiplied. */
-static void multiply_tap(const ImageWork *w)
+static void multiply_tap(const void *of)
 {
+    const ImageWork *w = of;
     WorkBuilder *b = w->b;
-    double copies = (double)w->rooms.stage_bytes / 16 / b->threads,
-           fragments = (w->warp_features + w->warp_places) * (double)w->rooms.row_bytes /
-                       16 / TARGET_WARP,
+    double copies = (double)w->storage.stage_bytes / 16 / b->threads,
+           fragments = (w->warp_features + w->warp_places) *
+                       (double)w->storage.row_bytes / 16 / TARGET_WARP,
            core = work_core_cycles(b, w->p->core) / costs.tile_window_share;
     work_shared(b, copies, 16, 1);
     issue(w, 2 * copies);
@@ -95,20 +98,6 @@ static void write_results(const ImageWork *w)
     work_set_lanes(b, 1);
 }
 
-/* A block's patch and filters come through L2; of memory each array is read once. */
-static void add_traffic(const ImageWork *w, KernelWork *out)
-{
-    const Instruction *inst = w->p->inst;
-    double arrays = (double)shape_bytes(inst->operands[0]->shape) +
-                    (double)shape_bytes(inst->operands[1]->shape);
-    double patch = (double)(w->rooms.vectors * IMAGE_VECTOR) * 2, /* of a channel */
-        filter = (double)(w->p->window[0] * w->p->window[1]) *
-                 (double)w->c->tile[FEATURES] * 2;
-    out->read_bytes += arrays;
-    out->needed_bytes += arrays;
-    out->l2_bytes += out->blocks * (double)w->p->channels * (patch + filter);
-}
-
 void work_image_convolution(const KernelDesign *d, KernelWork *out)
 {
     const ImagePlan *p = d->plan.image;
@@ -120,23 +109,20 @@ void work_image_convolution(const KernelDesign *d, KernelWork *out)
                    .warp_features =
                        (double)c->tile[FEATURES] / (double)c->warps[FEATURES],
                    .warp_places = (double)c->tile[PLACES] / (double)c->warps[PLACES]};
-    image_rooms(d, &w.rooms);
+    image_storage(d, &w.storage);
     /* sums, fragments, and places: the window's first one, the tap's row */
     work_registers(b, w.warp_features * w.warp_places / TARGET_WARP +
                           (w.warp_features + w.warp_places) / 4 + 5 * w.warp_places / 16);
-    int64_t steps = p->channels / c->depth, taps = p->window[0] * p->window[1];
-    work_loop_begin(b, (double)steps, steps, 1);
-    turn_patch(&w);
-    work_loop_begin(b, (double)taps, taps, (double)c->stages);
-    multiply_tap(&w);
-    work_loop_end(b, 0);
-    work_barrier(b);
-    work_loop_end(b, 0);
+    TapWork taps = {.b = b,
+                    .inst = p->inst,
+                    .config = c,
+                    .channels = p->channels,
+                    .taps = p->window[0] * p->window[1],
+                    .patch_bytes = (double)(w.storage.vectors * IMAGE_VECTOR) * 2,
+                    .of = &w,
+                    .fill = turn_patch,
+                    .multiply = multiply_tap};
+    work_tap_loops(&taps);
     write_results(&w);
-    b->product_operations =
-        2 * (double)shape_elements(p->inst->shape) * (double)(p->channels * taps);
-    b->operations += b->product_operations;
-    b->product_type = p->inst->operands[0]->shape->dtype;
-    work_end(b, out);
-    add_traffic(&w, out);
+    work_tap_end(&taps, out);
 }

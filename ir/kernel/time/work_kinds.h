@@ -33,6 +33,20 @@ void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *
 /* Cycles of a multiprocessor for one multiplication of a warp on tensor cores. */
 double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
 
+/* Convolutions whose block keeps a patch of the image in shared memory: the loops over channels and taps. */
+typedef struct TapWork {
+    WorkBuilder *b;
+    const Instruction *inst;
+    const KernelConfig *config;
+    int64_t channels, taps; /* of the image, of the window */
+    double patch_bytes;     /* of a channel: what a block reads of the image */
+    const void *of;         /* what the functions get */
+    void (*fill)(const void *of);
+    void (*multiply)(const void *of); /* of a tap */
+} TapWork;
+void work_tap_loops(const TapWork *t);
+/* Ends the builder. A block's patch and filters come through L2; of memory each array is read once. */
+void work_tap_end(const TapWork *t, KernelWork *out);
 /* A convolution by windows of several places: it finds the places of each tile again, between the multiplications. */
 bool work_reads_windows(const Instruction *product);
 /* A dot of a chain in its loop: fragments that are loaded, 16 bytes of each lane at once, and multiplied. Gives the

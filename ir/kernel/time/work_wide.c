@@ -1,6 +1,6 @@
-/* Convolutions by wgmma, or by mma.sync in its place: a block's patch and filters come through L2, and once from memory. Sums whose columns no result
- * has are multiplied, too. What its loop keeps busy of wgmma is taken to be what loops over tiles do of mma.sync; a tap's
- * places begin at one distance from the first ones, so that none are found between multiplications. */
+/* Convolutions by wgmma, or by mma.sync in its place. Sums whose columns no result has are multiplied, too. What the loop
+ * keeps busy of wgmma is taken to be what loops over tiles do of mma.sync; a tap's places begin at one distance from the
+ * first ones, so that none are found between multiplications. */
 #include "ir/base/divide.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/work_kinds.h"
@@ -19,7 +19,7 @@ typedef struct WideWork {
     WorkBuilder *b;
     const WidePlan *p;
     const KernelConfig *c;
-    WideRooms rooms;
+    WideStorage storage;
 } WideWork;
 
 static void issue(const WideWork *w, double alu)
@@ -28,11 +28,12 @@ static void issue(const WideWork *w, double alu)
 }
 
 /* Pieces of 16 bytes find their places by three divisions; where features are first, eight are turned together. */
-static void fill_patch(const WideWork *w)
+static void fill_patch(const void *of)
 {
+    const WideWork *w = of;
     enum { DIVIDED = 20, TURNED = 40 };
     WorkBuilder *b = w->b;
-    double pieces = (double)w->rooms.patch_bytes / PIECE_BYTES / b->threads;
+    double pieces = (double)w->storage.patch_bytes / PIECE_BYTES / b->threads;
     work_wait(b, b->rates->memory_cycles);
     bool meets = !w->p->is_last && w->p->stride == 1 && w->c->depth < 8 * WIDE_PIECE;
     work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
@@ -47,15 +48,16 @@ static double read_bytes(const WideWork *w)
 {
     double rows = w->p->core == NULL ? WIDE_ROWS : (double)WIDE_ROWS / GROUP_WARPS,
            times = w->p->core == NULL ? 1 : GROUP_WARPS;
-    return times * (rows + (double)w->rooms.columns) * (double)w->c->depth * 2;
+    return times * (rows + (double)w->storage.columns) * (double)w->c->depth * 2;
 }
 
-static void multiply_tap(const WideWork *w)
+static void multiply_tap(const void *of)
 {
+    const WideWork *w = of;
     WorkBuilder *b = w->b;
     DType type = w->p->inst->operands[0]->shape->dtype;
-    double steps = (double)w->c->depth / WIDE_STEP, columns = (double)w->rooms.columns,
-           copies = (double)w->rooms.stage_bytes / PIECE_BYTES / b->threads,
+    double steps = (double)w->c->depth / TAPS_STEP, columns = (double)w->storage.columns,
+           copies = (double)w->storage.stage_bytes / PIECE_BYTES / b->threads,
            operations = 2 * WIDE_ROWS * columns * (double)w->c->depth,
            percent =
                w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type);
@@ -88,7 +90,7 @@ static void write_results(const WideWork *w)
            trips = items / b->threads;
     work_barrier(b);
     /* matrices of 8 x 8, four at a time */
-    work_shared(b, (double)w->rooms.columns / 16, PIECE_BYTES, 1);
+    work_shared(b, (double)w->storage.columns / 16, PIECE_BYTES, 1);
     work_barrier(b);
     work_preset(b, p->inst);
     work_set_lanes(b, lanes);
@@ -134,42 +136,25 @@ static void write_results(const WideWork *w)
     work_set_lanes(b, 1);
 }
 
-static void add_traffic(const WideWork *w, KernelWork *out)
-{
-    const Instruction *inst = w->p->inst;
-    const WidePlan *p = w->p;
-    double arrays = (double)shape_bytes(inst->operands[0]->shape) +
-                    (double)shape_bytes(inst->operands[1]->shape);
-    double patch =
-               (double)(w->rooms.rows * p->stride * p->size[X]) * 2, /* of a channel */
-        filter = (double)(p->window[Y] * p->window[X]) * (double)w->c->tile[FEATURES] * 2;
-    out->read_bytes += arrays;
-    out->needed_bytes += arrays;
-    out->l2_bytes += out->blocks * (double)p->channels * (patch + filter);
-}
-
 void work_wide_convolution(const KernelDesign *d, KernelWork *out)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
     WorkBuilder *b = work_begin(d);
     WideWork w = {.b = b, .p = p, .c = c};
-    wide_rooms(d, &w.rooms);
+    wide_storage(d, &w.storage);
     /* sums; stages, descriptors; fragments of a few places */
-    work_registers(b, (double)w.rooms.columns / 2 + (p->core == NULL ? 16 : 32));
-    int64_t steps = p->channels / c->depth, taps = p->window[Y] * p->window[X];
-    work_loop_begin(b, (double)steps, steps, 1);
-    fill_patch(&w);
-    work_loop_begin(b, (double)taps, taps, (double)c->stages);
-    multiply_tap(&w);
-    work_loop_end(b, 0);
-    work_barrier(b);
-    work_loop_end(b, 0);
+    work_registers(b, (double)w.storage.columns / 2 + (p->core == NULL ? 16 : 32));
+    TapWork taps = {.b = b,
+                    .inst = p->inst,
+                    .config = c,
+                    .channels = p->channels,
+                    .taps = p->window[Y] * p->window[X],
+                    .patch_bytes = (double)(w.storage.rows * p->stride * p->size[X]) * 2,
+                    .of = &w,
+                    .fill = fill_patch,
+                    .multiply = multiply_tap};
+    work_tap_loops(&taps);
     write_results(&w);
-    b->product_operations =
-        2 * (double)shape_elements(p->inst->shape) * (double)(p->channels * taps);
-    b->operations += b->product_operations;
-    b->product_type = p->inst->operands[0]->shape->dtype;
-    work_end(b, out);
-    add_traffic(&w, out);
+    work_tap_end(&taps, out);
 }

@@ -1,0 +1,113 @@
+#include "codegen/kernel/taps.h"
+
+LLVMValueRef split(Kernel *k, LLVMValueRef *rest, int64_t n)
+{
+    LLVMValueRef by = number(k, n), part = LLVMBuildURem(k->builder, *rest, by, "");
+    *rest = LLVMBuildUDiv(k->builder, *rest, by, "");
+    return part;
+}
+
+/* -- turning ------------------------------------------------------------------------------------- */
+
+LLVMTypeRef piece_type(Kernel *k)
+{
+    return LLVMVectorType(gx_int_type(k, 32), PIECE_WORDS);
+}
+
+/* Two channels of a place. */
+static LLVMValueRef turned_word(Kernel *k, const LLVMValueRef *channels, uint32_t place)
+{
+    LLVMTypeRef pair = LLVMVectorType(gx_int_type(k, 16), 2);
+    LLVMValueRef halves[2], which[2] = {number(k, place % 2), number(k, 2 + place % 2)};
+    for (uint32_t i = 0; i < 2; i++) {
+        LLVMValueRef x =
+            LLVMBuildExtractElement(k->builder, channels[i], number(k, place / 2), "");
+        halves[i] = LLVMBuildBitCast(k->builder, x, pair, "");
+    }
+    LLVMValueRef both = LLVMBuildShuffleVector(k->builder, halves[0], halves[1],
+                                               LLVMConstVector(which, 2), "");
+    return LLVMBuildBitCast(k->builder, both, gx_int_type(k, 32), "");
+}
+
+LLVMValueRef turned_piece(Kernel *k, const LLVMValueRef *channels, uint32_t place)
+{
+    LLVMValueRef piece = LLVMGetUndef(piece_type(k));
+    for (uint32_t i = 0; i < PIECE_WORDS; i++)
+        piece = LLVMBuildInsertElement(
+            k->builder, piece, turned_word(k, &channels[2 * i], place), number(k, i), "");
+    return piece;
+}
+
+/* -- loops --------------------------------------------------------------------------------------- */
+
+/* What the loops carry behind the sums: stages. */
+enum { READ, FILLED, CARRIED };
+
+static LLVMValueRef next_stage(const TapLoops *t, LLVMValueRef stage)
+{
+    Kernel *k = t->k;
+    LLVMValueRef next = add(k, stage, number(k, t->stage_bytes)),
+                 end = number(k, t->filters + t->stages * t->stage_bytes),
+                 is_over = LLVMBuildICmp(k->builder, LLVMIntEQ, next, end, "");
+    return LLVMBuildSelect(k->builder, is_over, number(k, t->filters), next, "");
+}
+
+static void emit_tap(const TapLoops *t, LLVMValueRef step, LLVMValueRef tap,
+                     LLVMValueRef *carried)
+{
+    Kernel *k = t->k;
+    LLVMValueRef *stages = &carried[t->sum_count];
+    uint32_t ahead = t->stages - 1;
+    gx_copy_wait(k, ahead - 1);
+    if (t->is_asynchronous)
+        gx_proxy_fence(k);
+    gx_barrier(k);
+    LLVMValueRef later = add(k, add(k, times(k, step, t->taps), tap), number(k, ahead));
+    GxIf more;
+    gx_if_begin(k, &more, is_below(k, later, (int64_t)t->taps * t->steps));
+    t->ask(t->of, later, stages[FILLED]);
+    gx_if_end(k, &more, NULL, 0, NULL);
+    gx_copy_commit(k);
+    t->multiply(t->of, tap, stages[READ], carried);
+    for (uint32_t i = 0; i < CARRIED; i++)
+        stages[i] = next_stage(t, stages[i]);
+}
+
+static void emit_step(const TapLoops *t, LLVMValueRef step, LLVMValueRef *carried)
+{
+    GxLoop taps;
+    Kernel *k = t->k;
+    uint32_t count = t->sum_count + CARRIED;
+    t->fill(t->of, step);
+    gx_loop_begin(k, &taps, number(k, 0), number(k, t->taps), number(k, 1), carried,
+                  count);
+    LLVMValueRef *next = arena_copy(k->arena, carried, count * sizeof *carried);
+    emit_tap(t, step, taps.index, next);
+    gx_loop_end(k, &taps, next);
+}
+
+LLVMValueRef *tap_loops_emit(const TapLoops *t)
+{
+    GxLoop steps;
+    Kernel *k = t->k;
+    uint32_t count = t->sum_count + CARRIED;
+    LLVMValueRef *carried = ARENA_ARRAY(k->arena, LLVMValueRef, count),
+                 stage = number(k, t->filters);
+    for (uint32_t i = 0; i < t->sum_count; i++)
+        carried[i] = LLVMConstNull(emit_type(k, DT_F32));
+    carried[t->sum_count + READ] = stage;
+    for (uint32_t i = 0; i + 1 < t->stages; i++) {
+        if (i < (uint64_t)t->taps * t->steps)
+            t->ask(t->of, number(k, i), stage);
+        gx_copy_commit(k);
+        stage = next_stage(t, stage);
+    }
+    carried[t->sum_count + FILLED] = stage;
+    gx_loop_begin(k, &steps, number(k, 0), number(k, t->steps), number(k, 1), carried,
+                  count);
+    LLVMValueRef *next = arena_copy(k->arena, carried, count * sizeof *carried);
+    emit_step(t, steps.index, next);
+    gx_loop_end(k, &steps, next);
+    gx_copy_wait(k, 0);
+    return carried;
+}
