@@ -34,12 +34,20 @@ typedef struct Known {
     PlannedGraph planned;
 } Known;
 
+/* What is being asked. The planner owns it: a throw may end the question anywhere. */
+typedef struct Request {
+    PlanBuilder plan;
+    void *bytes; /* of the plan, as it is sent */
+    struct Request *outer;
+} Request;
+
 struct Planner {
     GraphPlanner interface; /* first: passes know the planner by it */
     Arena *arena;
     PlannerOptions options;
-    pid_t pid; /* 0: not started */
-    int file;  /* both ways */
+    Request *request; /* the innermost one */
+    pid_t pid;        /* 0: not started */
+    int file;         /* both ways */
     const char *trouble;
     Known *known[SLOTS];
 };
@@ -165,7 +173,7 @@ GXC_NORETURN static void give_up(Planner *p)
                  (long long)p->options.seconds);
 }
 
-/* Waits for the file; false: there is an error. */
+/* Waits for the file; false: there is an error. Throws at `until`, a time in milliseconds. */
 static bool wait_for(Planner *p, short events, int64_t until)
 {
     for (;;) {
@@ -257,29 +265,27 @@ static const char *describe_device(Arena *a, const Target *t)
         m->l2_kib * 1024, m->gigabytes_per_second * 1000, m->text);
 }
 
-/* Asks for all graphs of a plan. False: nobody answers any more, p->trouble says why. */
-static bool ask(Planner *p, const Target *target, const PlanBuilder *b, PlannedGraph *out)
+/* Asks for all graphs of a request, once. False: nobody answers any more, p->trouble says why. */
+static bool ask(Planner *p, const Target *target, Request *r, PlannedGraph *out)
 {
     PlannerRequest request = {.magic = PLANNER_MAGIC};
     PlannerReply reply;
-    void *bytes;
     size_t size;
     const char *device = describe_device(p->arena, target);
     if (p->pid == 0 && !start(p))
         return false;
-    if (!plan_write(b, &bytes, &size))
+    if (!plan_write(&r->plan, &r->bytes, &size))
         escape_throw(ESCAPE_MEMORY, "out of memory while graphs were planned");
     request.plan_bytes = size;
     request.device_bytes = strlen(device);
-    bool ok = send_bytes(p, &request, sizeof request) && send_bytes(p, bytes, size) &&
+    bool ok = send_bytes(p, &request, sizeof request) && send_bytes(p, r->bytes, size) &&
               send_bytes(p, device, strlen(device)) &&
               receive(p, &reply, sizeof reply, deadline(p));
-    free(bytes);
     if (ok && reply.error_bytes != 0) {
         p->trouble = receive_text(p, reply.error_bytes, deadline(p));
         ok = false;
     }
-    for (uint32_t i = 0; ok && i < b->graphs_count; i++)
+    for (uint32_t i = 0; ok && i < r->plan.graphs_count; i++)
         ok = receive_answer(p, reply.cudnn_version, &out[i]);
     if (!ok && p->trouble == NULL)
         p->trouble = "gxc-cudnn gave no answer";
@@ -319,18 +325,32 @@ static Known **find(Planner *p, const void *key, size_t bytes)
     return at;
 }
 
-static PlanBuilder *new_request(const Target *target)
+static Request *begin_request(Planner *p, const Target *target)
 {
-    PlanBuilder *b = malloc(sizeof *b);
-    if (b == NULL)
+    Request *r = malloc(sizeof *r);
+    if (r == NULL)
         escape_throw(ESCAPE_MEMORY, "out of memory while graphs were planned");
+    r->bytes = NULL;
+    r->outer = p->request;
+    p->request = r;
+    PlanBuilder *b = &r->plan;
     plan_builder_init(b);
     if (!b->failed) {
         b->info[0].target = plan_string(b, target->name);
         b->info[0].sm = target->sm;
         b->info[0].suffix = (uint32_t)target->variant;
     }
-    return b;
+    return r;
+}
+
+/* The innermost one. */
+static void end_request(Planner *p)
+{
+    Request *r = p->request;
+    p->request = r->outer;
+    plan_builder_deinit(&r->plan);
+    free(r->bytes);
+    free(r);
 }
 
 /* Copies a graph from one plan to another. */
@@ -350,7 +370,7 @@ static void copy_graph(PlanBuilder *to, const PlanBuilder *from, uint32_t graph)
 /* Plans those graphs of `b` that are not known yet, in one question. */
 static void plan_unknown(Planner *p, const Target *target, const PlanBuilder *b)
 {
-    PlanBuilder *request = new_request(target);
+    Request *request = begin_request(p, target);
     Known **asked = ARENA_ARRAY(p->arena, Known *, b->graphs_count + 1);
     for (uint32_t i = 0; i < b->graphs_count; i++) {
         size_t bytes;
@@ -360,16 +380,15 @@ static void plan_unknown(Planner *p, const Target *target, const PlanBuilder *b)
             continue;
         *at = ARENA_NEW(p->arena, Known);
         **at = (Known){.key = key, .key_bytes = bytes};
-        asked[request->graphs_count] = *at;
-        copy_graph(request, b, i);
+        asked[request->plan.graphs_count] = *at;
+        copy_graph(&request->plan, b, i);
     }
-    uint32_t n = request->graphs_count;
+    uint32_t n = request->plan.graphs_count;
     PlannedGraph *planned = ARENA_ARRAY(p->arena, PlannedGraph, n + 1);
     bool ok = n == 0 || (p->trouble == NULL && ask(p, target, request, planned));
     for (uint32_t i = 0; i < n; i++)
         asked[i]->planned = ok ? planned[i] : (PlannedGraph){.why = p->trouble};
-    plan_builder_deinit(request);
-    free(request);
+    end_request(p);
 }
 
 const PlannedGraph *planner_plan(Planner *p, const Target *target, const PlanBuilder *b,
@@ -378,11 +397,10 @@ const PlannedGraph *planner_plan(Planner *p, const Target *target, const PlanBui
     size_t bytes;
     const void *key = key_of(p, target, b, graph, &bytes);
     if (*find(p, key, bytes) == NULL) {
-        PlanBuilder *one = new_request(target);
+        PlanBuilder *one = &begin_request(p, target)->plan;
         copy_graph(one, b, graph);
         plan_unknown(p, target, one);
-        plan_builder_deinit(one);
-        free(one);
+        end_request(p);
     }
     return &(*find(p, key, bytes))->planned;
 }
@@ -391,7 +409,7 @@ static void ask_for(GraphPlanner *interface, const Target *target,
                     Instruction *const *marked, size_t count, bool *possible)
 {
     Planner *p = (Planner *)(void *)interface;
-    PlanBuilder *b = new_request(target);
+    PlanBuilder *b = &begin_request(p, target)->plan;
     GraphOperands *operands = ARENA_NEW(p->arena, GraphOperands);
     uint32_t *numbers = ARENA_ARRAY(p->arena, uint32_t, count + 1);
     for (size_t i = 0; i < count; i++)
@@ -402,8 +420,7 @@ static void ask_for(GraphPlanner *interface, const Target *target,
     for (size_t i = 0; i < count; i++)
         possible[i] = numbers[i] != PLAN_NONE &&
                       planner_plan(p, target, b, numbers[i])->why == NULL;
-    plan_builder_deinit(b);
-    free(b);
+    end_request(p);
 }
 
 static bool is_there(GraphPlanner *interface)
@@ -412,10 +429,8 @@ static bool is_there(GraphPlanner *interface)
     if (p->trouble == NULL && p->pid == 0) {
         Target any;
         target_find("sm_90a", &any); /* a question about no graph needs a device, too */
-        PlanBuilder *b = new_request(&any);
-        ask(p, &any, b, NULL);
-        plan_builder_deinit(b);
-        free(b);
+        ask(p, &any, begin_request(p, &any), NULL);
+        end_request(p);
     }
     return p->trouble == NULL;
 }
@@ -431,8 +446,11 @@ Planner *planner_create(Arena *a, const PlannerOptions *options)
 
 void planner_destroy(Planner *p)
 {
-    if (p != NULL)
-        stop(p, false);
+    if (p == NULL)
+        return;
+    stop(p, false);
+    while (p->request != NULL) /* a throw left it */
+        end_request(p);
 }
 
 GraphPlanner *planner_interface(Planner *p)

@@ -11,8 +11,7 @@
 typedef struct PlannerOptions {
     const char *cuda; /* --cuda, or NULL */
     uint32_t flags;   /* PLAN_GRAPH_x that every graph gets */
-    int64_t
-        seconds; /* that an answer may take: then ESCAPE_LATE, for another kernel would be other bytes */
+    int64_t seconds;  /* that an answer may take: then ESCAPE_LATE */
 } PlannerOptions;
 
 /* What came of a graph. */
