@@ -31,10 +31,22 @@ bool call_dims(Call *c, json_t *numbers, const char *key, int64_t *out, uint32_t
 Instruction *call_take(Call *c, const char *what);
 Instruction *call_as(Call *c, Instruction *x, DType t);
 Instruction *call_times(Call *c, Instruction *x, double factor);
+DType call_wide(const Call *c); /* that sums of the result are made in */
+
+/* What follows a product or a convolution. */
+Instruction *call_take_matrix(Call *c); /* the next operand, for call_plus_matrix */
+/* x + factor * y, of x's shape. NULL: y is, or trouble says why. */
+Instruction *call_plus_matrix(Call *c, Instruction *x, double factor, Instruction *y);
+/* x + the next operand, a vector along dimension `dim`; NULL: trouble says why. */
+Instruction *call_plus_vector(Call *c, Instruction *x, int64_t dim);
+Instruction *call_relu(Call *c, Instruction *x);
 
 /* Results in the shapes that the call has them, and zeros for the workspace behind them. */
 Instruction *call_results(Call *c, Instruction **made, uint32_t count);
 
+/* Convolutions (library_convolution.c): the result, or the first one. */
+CallReadFn call_read_convolution, call_read_bias_convolution, call_read_image_gradient,
+    call_read_filter_gradient;
 /* Attentions (library_attention.c): all results, as a tuple of the call's shape. */
 CallReadFn call_read_attention, call_read_attention_bias, call_read_attention_gradient,
     call_read_attention_gradient_bias;

@@ -87,7 +87,6 @@ static void set_precision(Call *c, Instruction *product)
 
 /* -- building ------------------------------------------------------------------------------------ */
 
-/* The next operand; NULL: there is none. */
 Instruction *call_take(Call *c, const char *what)
 {
     if (c->next < c->inst->operand_count)
@@ -101,8 +100,7 @@ static const Shape *with_type(Call *c, const Shape *s, DType t)
     return shape_with_dtype(c->r.m->intern, s, t);
 }
 
-/* In the type that sums are made in. */
-static DType wide(const Call *c)
+DType call_wide(const Call *c)
 {
     DType t = c->shape->dtype;
     return dtype_is_float(t) && dtype_info[t].bits < 32 ? DT_F32 : t;
@@ -140,13 +138,12 @@ Instruction *call_results(Call *c, Instruction **made, uint32_t count)
     return rw_add(&c->r, OP_TUPLE, s, count + 1, made);
 }
 
-static Instruction *take_matrix(Call *c)
+Instruction *call_take_matrix(Call *c)
 {
     return call_take(c, "a matrix that is added");
 }
 
-/* x + factor * y, an operand of its shape. */
-static Instruction *plus_matrix(Call *c, Instruction *x, double factor, Instruction *y)
+Instruction *call_plus_matrix(Call *c, Instruction *x, double factor, Instruction *y)
 {
     if (y == NULL)
         return NULL;
@@ -158,8 +155,7 @@ static Instruction *plus_matrix(Call *c, Instruction *x, double factor, Instruct
     return rw_binary(&c->r, OP_ADD, x->shape, x, y);
 }
 
-/* x + a vector along dimension `dim`. */
-static Instruction *plus_vector(Call *c, Instruction *x, int64_t dim)
+Instruction *call_plus_vector(Call *c, Instruction *x, int64_t dim)
 {
     Instruction *y = call_take(c, "a bias");
     if (y == NULL)
@@ -173,7 +169,7 @@ static Instruction *plus_vector(Call *c, Instruction *x, int64_t dim)
     return rw_binary(&c->r, OP_ADD, x->shape, x, y);
 }
 
-static Instruction *relu(Call *c, Instruction *x)
+Instruction *call_relu(Call *c, Instruction *x)
 {
     return rw_binary(&c->r, OP_MAXIMUM, x->shape, x, rw_splat(&c->r, x->shape, 0));
 }
@@ -261,20 +257,20 @@ static Instruction *wide_product(Call *c, uint32_t scales)
         return NULL;
     bool is_plain = alpha == 1 && beta == 0 && !e->has_bias && !e->has_relu &&
                     !e->has_gelu && scales == 0;
-    Instruction *x = make_dot(c, is_plain ? c->shape->dtype : wide(c));
-    Instruction *matrix = x != NULL && beta != 0 ? take_matrix(c) : NULL;
+    Instruction *x = make_dot(c, is_plain ? c->shape->dtype : call_wide(c));
+    Instruction *matrix = x != NULL && beta != 0 ? call_take_matrix(c) : NULL;
     for (uint32_t i = 0; i < scales; i++)
         x = times_scale(c, x);
     x = x != NULL ? call_times(c, x, alpha) : NULL;
     if (x != NULL && beta != 0)
-        x = plus_matrix(c, x, beta, matrix);
+        x = call_plus_matrix(c, x, beta, matrix);
     if (x != NULL && e->has_bias)
-        x = plus_vector(c, x, (int64_t)c->shape->rank - 1);
+        x = call_plus_vector(c, x, (int64_t)c->shape->rank - 1);
     if (x == NULL)
         return NULL;
     if (e->keeps_input)
         c->second = x;
-    return e->has_relu ? relu(c, x) : e->has_gelu ? gelu(c, x) : x;
+    return e->has_relu ? call_relu(c, x) : e->has_gelu ? gelu(c, x) : x;
 }
 
 static Instruction *read_product(Call *c)
@@ -332,240 +328,6 @@ static Instruction *read_f8_product(Call *c)
     return narrowed(c, x);
 }
 
-/* -- convolutions -------------------------------------------------------------------------------- */
-
-static Instruction *make_convolution(Call *c, DType t)
-{
-    static const AttrId kept[] = {ATTR_WINDOW, ATTR_DIM_LABELS, ATTR_FEATURE_GROUP_COUNT,
-                                  ATTR_BATCH_GROUP_COUNT, ATTR_OPERAND_PRECISION};
-    Instruction *sides[2] = {call_take(c, "a factor"), NULL};
-    sides[1] = c->trouble == NULL ? call_take(c, "a factor") : NULL;
-    if (c->trouble == NULL && inst_attr(c->inst, ATTR_DIM_LABELS) == NULL)
-        c->trouble = "it has no dim_labels";
-    if (c->trouble != NULL)
-        return NULL;
-    Instruction *conv =
-        rw_add(&c->r, OP_CONVOLUTION, with_type(c, c->shape, t), 2, sides);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        const Attr *a = inst_attr(c->inst, kept[i]);
-        if (a != NULL)
-            inst_set(conv, *a);
-    }
-    return conv;
-}
-
-/* act(scale * x w + side_scale * side + bias); the operands are x, w, bias, side. */
-static Instruction *convolution(Call *c, bool has_bias)
-{
-    double scale = call_number(c, "conv_result_scale", 1),
-           side = call_number(c, "side_input_scale", 0);
-    const char *act = call_word(c, "activation_mode", "kNone");
-    bool has_relu = strcmp(act, "kRelu") == 0;
-    if (c->trouble == NULL && !has_relu && strcmp(act, "kNone") != 0)
-        c->trouble =
-            arena_printf(c->r.m->arena, "its activation_mode \"%s\" is not known", act);
-    if (c->trouble != NULL)
-        return NULL;
-    bool is_plain = scale == 1 && !has_bias && !has_relu;
-    Instruction *x = make_convolution(c, is_plain ? c->shape->dtype : wide(c));
-    if (x == NULL)
-        return NULL;
-    x = call_times(c, x, scale);
-    if (has_bias)
-        x = plus_vector(c, x, inst_attr(c->inst, ATTR_DIM_LABELS)->labels->out_feature);
-    if (x != NULL && side != 0)
-        x = plus_matrix(c, x, side, take_matrix(c));
-    if (x == NULL)
-        return NULL;
-    return call_as(c, has_relu ? relu(c, x) : x, c->shape->dtype);
-}
-
-static Instruction *read_convolution(Call *c)
-{
-    return convolution(c, false);
-}
-
-static Instruction *read_bias_convolution(Call *c)
-{
-    return convolution(c, true);
-}
-
-/* -- gradients of convolutions --------------------------------------------------------------------- */
-
-/* So that no sum or product of two overflows. */
-static bool is_moderate(int64_t x)
-{
-    return x > -(INT64_C(1) << 30) && x < INT64_C(1) << 30;
-}
-
-static bool is_moderate_dim(const WindowDim *w)
-{
-    return w->size > 0 && w->stride > 0 && w->window_dilation > 0 &&
-           is_moderate(w->size) && is_moderate(w->stride) &&
-           is_moderate(w->window_dilation) && is_moderate(w->pad_low);
-}
-
-/* Labels and window of the convolution whose gradient it is. */
-static const DimLabels *forward_labels(Call *c, const Window **window)
-{
-    const Attr *labels = inst_attr(c->inst, ATTR_DIM_LABELS),
-               *of = inst_attr(c->inst, ATTR_WINDOW);
-    if (labels == NULL || of == NULL || c->inst->operand_count < 2 ||
-        of->window->rank != labels->labels->spatial_rank) {
-        c->trouble = "it has no dim_labels, window or operands";
-        return NULL;
-    }
-    const Shape *const shapes[3] = {c->inst->operands[0]->shape,
-                                    c->inst->operands[1]->shape, c->shape};
-    for (uint32_t i = 0; i < 3; i++) {
-        if (!shape_is_array(shapes[i]) || shapes[i]->rank != of->window->rank + 2)
-            c->trouble = "its arrays have other dimensions than its dim_labels";
-        for (uint32_t d = 0; c->trouble == NULL && d < shapes[i]->rank; d++) {
-            if (!is_moderate(shapes[i]->dims[d]))
-                c->trouble = "its arrays are too large";
-        }
-    }
-    for (uint32_t d = 0; d < of->window->rank; d++) {
-        const WindowDim *w = &of->window->dims[d];
-        if (w->reversal || w->base_dilation != 1)
-            c->trouble = "its window is reversed, or dilates the image";
-        else if (!is_moderate_dim(w))
-            c->trouble = "its window is too large, or has sizes below 1";
-    }
-    *window = of->window;
-    return c->trouble == NULL ? labels->labels : NULL;
-}
-
-/* Labels with other letters: each of `from` becomes that of `to`. */
-static const char *relabelled(Call *c, const char *text, const char *from, const char *to)
-{
-    char *out = arena_printf(c->r.m->arena, "%s", text);
-    for (char *at = out; *at != '\0'; at++) {
-        const char *found = strchr(from, *at);
-        *at = found != NULL ? to[found - from] : *at;
-    }
-    return out;
-}
-
-static void set_form(Call *c, Instruction *conv, const DimLabels *labels,
-                     const WindowDim *dims)
-{
-    Arena *a = c->r.m->arena;
-    DimLabels *l = ARENA_NEW(a, DimLabels);
-    Window *w = ARENA_NEW(a, Window);
-    *l = *labels;
-    *w = (Window){labels->spatial_rank,
-                  arena_copy(a, dims, labels->spatial_rank * sizeof *dims)};
-    inst_set(conv, (Attr){.id = ATTR_DIM_LABELS, .labels = l});
-    inst_set(conv, (Attr){.id = ATTR_WINDOW, .window = w});
-}
-
-static Instruction *gradient(Call *c, const DimLabels *labels, const WindowDim *dims)
-{
-    double scale = call_number(c, "conv_result_scale", 1);
-    Instruction *sides[2] = {call_take(c, "a factor"), call_take(c, "a factor")};
-    if (c->trouble != NULL)
-        return NULL;
-    DType t = scale == 1 ? c->shape->dtype : wide(c);
-    Instruction *conv =
-        rw_add(&c->r, OP_CONVOLUTION, with_type(c, c->shape, t), 2, sides);
-    const Attr *precision = inst_attr(c->inst, ATTR_OPERAND_PRECISION);
-    if (precision != NULL)
-        inst_set(conv, *precision);
-    set_form(c, conv, labels, dims);
-    return conv;
-}
-
-static Instruction *scaled(Call *c, Instruction *conv)
-{
-    return conv == NULL
-               ? NULL
-               : call_as(c, call_times(c, conv, call_number(c, "conv_result_scale", 1)),
-                         c->shape->dtype);
-}
-
-/* That of the image: the result's gradient, spread by the strides, with the filter the other way round. */
-static Instruction *read_image_gradient(Call *c)
-{
-    const Window *w;
-    const DimLabels *l = forward_labels(c, &w);
-    WindowDim dims[CALL_MOST_RANK];
-    if (l != NULL && inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1) != 1)
-        c->trouble = "it has groups of features, which are not read";
-    if (c->trouble != NULL)
-        return NULL;
-    for (uint32_t d = 0; d < w->rank; d++) {
-        const WindowDim *of = &w->dims[d];
-        int64_t image = c->shape->dims[l->lhs_spatial[d]];
-        int64_t made = c->inst->operands[0]->shape->dims[l->out_spatial[d]];
-        int64_t reach = (of->size - 1) * of->window_dilation;
-        int64_t low = reach - of->pad_low;
-        dims[d] =
-            (WindowDim){.size = of->size,
-                        .stride = 1,
-                        .pad_low = low,
-                        .pad_high = image - 1 + reach - (made - 1) * of->stride - low,
-                        .base_dilation = of->stride,
-                        .window_dilation = of->window_dilation,
-                        .reversal = true};
-    }
-    const DimLabels labels = {.spatial_rank = l->spatial_rank,
-                              .lhs_batch = l->out_batch,
-                              .lhs_feature = l->out_feature,
-                              .rhs_input = l->rhs_output,
-                              .rhs_output = l->rhs_input,
-                              .out_batch = l->lhs_batch,
-                              .out_feature = l->lhs_feature,
-                              .lhs_spatial = l->out_spatial,
-                              .rhs_spatial = l->rhs_spatial,
-                              .out_spatial = l->lhs_spatial,
-                              .lhs_text = l->out_text,
-                              .rhs_text = relabelled(c, l->rhs_text, "io", "oi"),
-                              .out_text = l->lhs_text};
-    return scaled(c, gradient(c, &labels, dims));
-}
-
-/* That of the filter: the image under the result's gradient, summed over the batch. */
-static Instruction *read_filter_gradient(Call *c)
-{
-    const Window *w;
-    const DimLabels *l = forward_labels(c, &w);
-    WindowDim dims[CALL_MOST_RANK];
-    if (l == NULL)
-        return NULL;
-    for (uint32_t d = 0; d < w->rank; d++) {
-        const WindowDim *of = &w->dims[d];
-        int64_t image = c->inst->operands[0]->shape->dims[l->lhs_spatial[d]];
-        int64_t made = c->inst->operands[1]->shape->dims[l->out_spatial[d]];
-        int64_t reach = (made - 1) * of->stride;
-        dims[d] = (WindowDim){.size = made,
-                              .stride = of->window_dilation,
-                              .pad_low = of->pad_low,
-                              .pad_high = (of->size - 1) * of->window_dilation + reach +
-                                          1 - image - of->pad_low,
-                              .base_dilation = 1,
-                              .window_dilation = of->stride};
-    }
-    const DimLabels labels = {.spatial_rank = l->spatial_rank,
-                              .lhs_batch = l->lhs_feature,
-                              .lhs_feature = l->lhs_batch,
-                              .rhs_input = l->out_batch,
-                              .rhs_output = l->out_feature,
-                              .out_batch = l->rhs_input,
-                              .out_feature = l->rhs_output,
-                              .lhs_spatial = l->lhs_spatial,
-                              .rhs_spatial = l->out_spatial,
-                              .out_spatial = l->rhs_spatial,
-                              .lhs_text = relabelled(c, l->lhs_text, "bf", "fb"),
-                              .rhs_text = relabelled(c, l->out_text, "bf", "io"),
-                              .out_text = relabelled(c, l->rhs_text, "io", "bf")};
-    Instruction *conv = gradient(c, &labels, dims);
-    int64_t groups = inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1);
-    if (conv != NULL && groups != 1)
-        inst_set_int(conv, ATTR_BATCH_GROUP_COUNT, groups);
-    return scaled(c, conv);
-}
-
 /* -- calls --------------------------------------------------------------------------------------- */
 
 static const struct Callee {
@@ -577,13 +339,14 @@ static const struct Callee {
     {"__cublas$gemm", "gemm_backend_config", read_product, true, false},
     {"__cublas$lt$matmul", "gemm_backend_config", read_product, true, false},
     {"__cublas$lt$matmul$f8", "gemm_backend_config", read_f8_product, true, false},
-    {"__cudnn$convForward", "cudnn_conv_backend_config", read_convolution, false, false},
-    {"__cudnn$convBackwardInput", "cudnn_conv_backend_config", read_image_gradient, false,
+    {"__cudnn$convForward", "cudnn_conv_backend_config", call_read_convolution, false,
      false},
-    {"__cudnn$convBackwardFilter", "cudnn_conv_backend_config", read_filter_gradient,
+    {"__cudnn$convBackwardInput", "cudnn_conv_backend_config", call_read_image_gradient,
+     false, false},
+    {"__cudnn$convBackwardFilter", "cudnn_conv_backend_config", call_read_filter_gradient,
      false, false},
     {"__cudnn$convBiasActivationForward", "cudnn_conv_backend_config",
-     read_bias_convolution, false, false},
+     call_read_bias_convolution, false, false},
     {"__cudnn$fmhaSoftmax", "cudnn_fmha_backend_config", call_read_attention, true, true},
     {"__cudnn$fmhaSoftmaxBackward", "cudnn_fmha_backend_config",
      call_read_attention_gradient, true, true},

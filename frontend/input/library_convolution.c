@@ -1,0 +1,242 @@
+/* cuDNN's convolutions as XLA calls them, __cudnn$conv..., and their gradients, read as what they mean.
+ *
+ *   act(scale * x w + side_scale * side + bias) = forward(x, w, [bias], [side])
+ *   dx = image gradient(d_result, w), dw = filter gradient(x, d_result), each times scale */
+#include <string.h>
+
+#include "frontend/input/library_call.h"
+
+/* -- convolutions -------------------------------------------------------------------------------- */
+
+static Instruction *make_convolution(Call *c, DType t)
+{
+    static const AttrId kept[] = {ATTR_WINDOW, ATTR_DIM_LABELS, ATTR_FEATURE_GROUP_COUNT,
+                                  ATTR_BATCH_GROUP_COUNT, ATTR_OPERAND_PRECISION};
+    Instruction *sides[2] = {call_take(c, "a factor"), NULL};
+    sides[1] = c->trouble == NULL ? call_take(c, "a factor") : NULL;
+    if (c->trouble == NULL && inst_attr(c->inst, ATTR_DIM_LABELS) == NULL)
+        c->trouble = "it has no dim_labels";
+    if (c->trouble != NULL)
+        return NULL;
+    Instruction *conv = rw_add(&c->r, OP_CONVOLUTION,
+                               shape_with_dtype(c->r.m->intern, c->shape, t), 2, sides);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const Attr *a = inst_attr(c->inst, kept[i]);
+        if (a != NULL)
+            inst_set(conv, *a);
+    }
+    return conv;
+}
+
+/* act(scale * x w + side_scale * side + bias); the operands are x, w, bias, side. */
+static Instruction *convolution(Call *c, bool has_bias)
+{
+    double scale = call_number(c, "conv_result_scale", 1),
+           side = call_number(c, "side_input_scale", 0);
+    const char *act = call_word(c, "activation_mode", "kNone");
+    bool has_relu = strcmp(act, "kRelu") == 0;
+    if (c->trouble == NULL && !has_relu && strcmp(act, "kNone") != 0)
+        c->trouble =
+            arena_printf(c->r.m->arena, "its activation_mode \"%s\" is not known", act);
+    if (c->trouble != NULL)
+        return NULL;
+    bool is_plain = scale == 1 && !has_bias && !has_relu;
+    Instruction *x = make_convolution(c, is_plain ? c->shape->dtype : call_wide(c));
+    if (x == NULL)
+        return NULL;
+    x = call_times(c, x, scale);
+    if (has_bias)
+        x = call_plus_vector(c, x,
+                             inst_attr(c->inst, ATTR_DIM_LABELS)->labels->out_feature);
+    if (x != NULL && side != 0)
+        x = call_plus_matrix(c, x, side, call_take_matrix(c));
+    if (x == NULL)
+        return NULL;
+    return call_as(c, has_relu ? call_relu(c, x) : x, c->shape->dtype);
+}
+
+Instruction *call_read_convolution(Call *c)
+{
+    return convolution(c, false);
+}
+
+Instruction *call_read_bias_convolution(Call *c)
+{
+    return convolution(c, true);
+}
+
+/* -- gradients of convolutions --------------------------------------------------------------------- */
+
+/* So that no sum or product of two overflows. */
+static bool is_moderate(int64_t x)
+{
+    return x > -(INT64_C(1) << 30) && x < INT64_C(1) << 30;
+}
+
+static bool is_moderate_dim(const WindowDim *w)
+{
+    return w->size > 0 && w->stride > 0 && w->window_dilation > 0 &&
+           is_moderate(w->size) && is_moderate(w->stride) &&
+           is_moderate(w->window_dilation) && is_moderate(w->pad_low);
+}
+
+/* Labels and window of the convolution whose gradient it is. */
+static const DimLabels *forward_labels(Call *c, const Window **window)
+{
+    const Attr *labels = inst_attr(c->inst, ATTR_DIM_LABELS),
+               *of = inst_attr(c->inst, ATTR_WINDOW);
+    if (labels == NULL || of == NULL || c->inst->operand_count < 2 ||
+        of->window->rank != labels->labels->spatial_rank) {
+        c->trouble = "it has no dim_labels, window or operands";
+        return NULL;
+    }
+    const Shape *const shapes[3] = {c->inst->operands[0]->shape,
+                                    c->inst->operands[1]->shape, c->shape};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!shape_is_array(shapes[i]) || shapes[i]->rank != of->window->rank + 2)
+            c->trouble = "its arrays have other dimensions than its dim_labels";
+        for (uint32_t d = 0; c->trouble == NULL && d < shapes[i]->rank; d++) {
+            if (!is_moderate(shapes[i]->dims[d]))
+                c->trouble = "its arrays are too large";
+        }
+    }
+    for (uint32_t d = 0; d < of->window->rank; d++) {
+        const WindowDim *w = &of->window->dims[d];
+        if (w->reversal || w->base_dilation != 1)
+            c->trouble = "its window is reversed, or dilates the image";
+        else if (!is_moderate_dim(w))
+            c->trouble = "its window is too large, or has sizes below 1";
+    }
+    *window = of->window;
+    return c->trouble == NULL ? labels->labels : NULL;
+}
+
+/* Labels with other letters: each of `from` becomes that of `to`. */
+static const char *relabelled(Call *c, const char *text, const char *from, const char *to)
+{
+    char *out = arena_printf(c->r.m->arena, "%s", text);
+    for (char *at = out; *at != '\0'; at++) {
+        const char *found = strchr(from, *at);
+        *at = found != NULL ? to[found - from] : *at;
+    }
+    return out;
+}
+
+static void set_form(Call *c, Instruction *conv, const DimLabels *labels,
+                     const WindowDim *dims)
+{
+    Arena *a = c->r.m->arena;
+    DimLabels *l = ARENA_NEW(a, DimLabels);
+    Window *w = ARENA_NEW(a, Window);
+    *l = *labels;
+    *w = (Window){labels->spatial_rank,
+                  arena_copy(a, dims, labels->spatial_rank * sizeof *dims)};
+    inst_set(conv, (Attr){.id = ATTR_DIM_LABELS, .labels = l});
+    inst_set(conv, (Attr){.id = ATTR_WINDOW, .window = w});
+}
+
+static Instruction *gradient(Call *c, const DimLabels *labels, const WindowDim *dims)
+{
+    double scale = call_number(c, "conv_result_scale", 1);
+    Instruction *sides[2] = {call_take(c, "a factor"), call_take(c, "a factor")};
+    if (c->trouble != NULL)
+        return NULL;
+    DType t = scale == 1 ? c->shape->dtype : call_wide(c);
+    Instruction *conv = rw_add(&c->r, OP_CONVOLUTION,
+                               shape_with_dtype(c->r.m->intern, c->shape, t), 2, sides);
+    const Attr *precision = inst_attr(c->inst, ATTR_OPERAND_PRECISION);
+    if (precision != NULL)
+        inst_set(conv, *precision);
+    set_form(c, conv, labels, dims);
+    return conv;
+}
+
+static Instruction *scaled(Call *c, Instruction *conv)
+{
+    return conv == NULL
+               ? NULL
+               : call_as(c, call_times(c, conv, call_number(c, "conv_result_scale", 1)),
+                         c->shape->dtype);
+}
+
+/* That of the image: the result's gradient, spread by the strides, with the filter the other way round. */
+Instruction *call_read_image_gradient(Call *c)
+{
+    const Window *w;
+    const DimLabels *l = forward_labels(c, &w);
+    WindowDim dims[CALL_MOST_RANK];
+    if (l != NULL && inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1) != 1)
+        c->trouble = "it has groups of features, which are not read";
+    if (c->trouble != NULL)
+        return NULL;
+    for (uint32_t d = 0; d < w->rank; d++) {
+        const WindowDim *of = &w->dims[d];
+        int64_t image = c->shape->dims[l->lhs_spatial[d]];
+        int64_t made = c->inst->operands[0]->shape->dims[l->out_spatial[d]];
+        int64_t reach = (of->size - 1) * of->window_dilation;
+        int64_t low = reach - of->pad_low;
+        dims[d] =
+            (WindowDim){.size = of->size,
+                        .stride = 1,
+                        .pad_low = low,
+                        .pad_high = image - 1 + reach - (made - 1) * of->stride - low,
+                        .base_dilation = of->stride,
+                        .window_dilation = of->window_dilation,
+                        .reversal = true};
+    }
+    const DimLabels labels = {.spatial_rank = l->spatial_rank,
+                              .lhs_batch = l->out_batch,
+                              .lhs_feature = l->out_feature,
+                              .rhs_input = l->rhs_output,
+                              .rhs_output = l->rhs_input,
+                              .out_batch = l->lhs_batch,
+                              .out_feature = l->lhs_feature,
+                              .lhs_spatial = l->out_spatial,
+                              .rhs_spatial = l->rhs_spatial,
+                              .out_spatial = l->lhs_spatial,
+                              .lhs_text = l->out_text,
+                              .rhs_text = relabelled(c, l->rhs_text, "io", "oi"),
+                              .out_text = l->lhs_text};
+    return scaled(c, gradient(c, &labels, dims));
+}
+
+/* That of the filter: the image under the result's gradient, summed over the batch. */
+Instruction *call_read_filter_gradient(Call *c)
+{
+    const Window *w;
+    const DimLabels *l = forward_labels(c, &w);
+    WindowDim dims[CALL_MOST_RANK];
+    if (l == NULL)
+        return NULL;
+    for (uint32_t d = 0; d < w->rank; d++) {
+        const WindowDim *of = &w->dims[d];
+        int64_t image = c->inst->operands[0]->shape->dims[l->lhs_spatial[d]];
+        int64_t made = c->inst->operands[1]->shape->dims[l->out_spatial[d]];
+        int64_t reach = (made - 1) * of->stride;
+        dims[d] = (WindowDim){.size = made,
+                              .stride = of->window_dilation,
+                              .pad_low = of->pad_low,
+                              .pad_high = (of->size - 1) * of->window_dilation + reach +
+                                          1 - image - of->pad_low,
+                              .base_dilation = 1,
+                              .window_dilation = of->stride};
+    }
+    const DimLabels labels = {.spatial_rank = l->spatial_rank,
+                              .lhs_batch = l->lhs_feature,
+                              .lhs_feature = l->lhs_batch,
+                              .rhs_input = l->out_batch,
+                              .rhs_output = l->out_feature,
+                              .out_batch = l->rhs_input,
+                              .out_feature = l->rhs_output,
+                              .lhs_spatial = l->lhs_spatial,
+                              .rhs_spatial = l->out_spatial,
+                              .out_spatial = l->rhs_spatial,
+                              .lhs_text = relabelled(c, l->lhs_text, "bf", "fb"),
+                              .rhs_text = relabelled(c, l->out_text, "bf", "io"),
+                              .out_text = relabelled(c, l->rhs_text, "io", "bf")};
+    Instruction *conv = gradient(c, &labels, dims);
+    int64_t groups = inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1);
+    if (conv != NULL && groups != 1)
+        inst_set_int(conv, ATTR_BATCH_GROUP_COUNT, groups);
+    return scaled(c, conv);
+}
