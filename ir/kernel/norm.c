@@ -91,13 +91,18 @@ const Instruction *norm_column_value(const NormMatch *m, const Instruction *inst
 
 /* -- statistics ----------------------------------------------------------------------------------- */
 
+bool norm_is_sum(const NormMatch *m, const Instruction *inst)
+{
+    return inst->op == OP_REDUCE && inst->operand_count == 2 &&
+           collective_reduction(inst_called(inst, 0)) == OP_ADD &&
+           inst_is_constant_scalar(inst->operands[1], 0) &&
+           norm_is_plain(inst->operands[0]) &&
+           shape_same_dims(inst->operands[0]->shape, m->shape);
+}
+
 const Instruction *norm_summed(NormMatch *m, const Instruction *inst)
 {
-    if (inst->op != OP_REDUCE || inst->operand_count != 2 ||
-        collective_reduction(inst_called(inst, 0)) != OP_ADD ||
-        !inst_is_constant_scalar(inst->operands[1], 0) ||
-        !norm_is_plain(inst->operands[0]) ||
-        !shape_same_dims(inst->operands[0]->shape, m->shape))
+    if (!norm_is_sum(m, inst))
         return NULL;
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
     uint32_t left = m->shape->rank - dims.count;

@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "ir/analysis/collective.h"
 #include "ir/attribute/config.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/kernel/norm_polynomial.h"
@@ -229,11 +228,8 @@ bool norm_is_dx(NormExpansion *e, const Instruction *inst)
 /* What a sum over all rows adds up; NULL: it is none. */
 static const Poly *summed_rows(NormExpansion *e, const Instruction *inst)
 {
-    if (inst->op != OP_REDUCE || inst->operand_count != 2 || !norm_is_plain(inst) ||
-        inst->shape->dtype != DT_F32 ||
-        collective_reduction(inst_called(inst, 0)) != OP_ADD ||
-        !inst_is_constant_scalar(inst->operands[1], 0) ||
-        !shape_same_dims(inst->operands[0]->shape, e->of.shape))
+    if (!norm_is_sum(&e->match, inst) || !norm_is_plain(inst) ||
+        inst->shape->dtype != DT_F32)
         return NULL;
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
     for (uint32_t i = 0; i < dims.count; i++) {
@@ -267,24 +263,29 @@ bool norm_gradient_has_types(const NormGradient *g, DType dx)
            (g->mean == NULL || g->mean->shape->dtype == DT_F32);
 }
 
-/* Operands are x, scale, dy, inverse, and the mean of a layer norm. */
+/* Operands of the fusion, or its parameters. */
+static void set_arrays(NormGradient *g, Instruction *const *arrays, uint32_t count)
+{
+    g->x = arrays[NORM_GRADIENT_X];
+    g->scale = arrays[NORM_GRADIENT_SCALE];
+    g->dy = arrays[NORM_GRADIENT_DY];
+    g->inverse = arrays[NORM_GRADIENT_INVERSE];
+    g->mean = count > NORM_GRADIENT_MEAN ? arrays[NORM_GRADIENT_MEAN] : NULL;
+}
+
 static bool describe(const Instruction *inst, const Computation *comp, NormGradient *out)
 {
-    enum { X, SCALE, DY, INVERSE, MEAN };
-    if (inst->operand_count != MEAN && inst->operand_count != MEAN + 1)
+    if (inst->operand_count != NORM_GRADIENT_MEAN &&
+        inst->operand_count != NORM_GRADIENT_OPERANDS)
         return false;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         if (!norm_is_plain(inst->operands[i]))
             return false;
     }
-    Instruction *const *p = comp->parameters;
-    NormGradient g = {.x = p[X],
-                      .scale = p[SCALE],
-                      .dy = p[DY],
-                      .inverse = p[INVERSE],
-                      .mean = inst->operand_count > MEAN ? p[MEAN] : NULL,
-                      .shape = p[X]->shape,
-                      .columns = shape_elements(p[SCALE]->shape)};
+    NormGradient g = {.row_rank = 0};
+    set_arrays(&g, comp->parameters, inst->operand_count);
+    g.shape = g.x->shape;
+    g.columns = shape_elements(g.scale->shape);
     int64_t columns = 1;
     for (g.row_rank = g.shape->rank; g.row_rank > 0 && columns < g.columns; g.row_rank--)
         columns *= g.shape->dims[g.row_rank - 1];
@@ -317,11 +318,7 @@ bool norm_gradient_call_of(const Instruction *inst, NormGradientCall *out)
     bool is_gradient = norm_is_dx(e, dx) && norm_is_dscale(e, root->operands[1]) &&
                        (!out->has_bias || norm_is_dbias(e, root->operands[2]));
     arena_destroy(scratch);
-    g->x = inst->operands[0];
-    g->scale = inst->operands[1];
-    g->dy = inst->operands[2];
-    g->inverse = inst->operands[3];
-    g->mean = g->mean != NULL ? inst->operands[4] : NULL;
+    set_arrays(g, inst->operands, inst->operand_count);
     return is_gradient;
 }
 

@@ -30,8 +30,18 @@ bool norm_is_dx(NormExpansion *e, const Instruction *inst); /* f32 */
 bool norm_is_dscale(NormExpansion *e, const Instruction *inst);
 bool norm_is_dbias(NormExpansion *e, const Instruction *inst);
 
-/* A gradient that cuDNN makes: results dx, dscale and (has_bias) dbias of a fusion of x, scale, dy, inverse and the mean, which
- * are its operands. What is marked is believed only where it can be kept. */
+/* Operands of a fusion that cuDNN makes; RMS norms have no mean. */
+enum {
+    NORM_GRADIENT_X,
+    NORM_GRADIENT_SCALE,
+    NORM_GRADIENT_DY,
+    NORM_GRADIENT_INVERSE,
+    NORM_GRADIENT_MEAN,
+    NORM_GRADIENT_OPERANDS
+};
+
+/* A gradient that cuDNN makes: a fusion whose results are dx, dscale and (has_bias) dbias. What is marked is believed
+ * only where it can be kept. */
 typedef struct NormGradientCall {
     NormGradient gradient;
     bool has_bias;

@@ -22,6 +22,8 @@ const Instruction *norm_repeated(const NormMatch *m, const Instruction *inst,
                                  uint32_t first, uint32_t end);
 /* The vector that is broadcast along rows, in the type that it has in memory; NULL: it is none. */
 const Instruction *norm_column_value(const NormMatch *m, const Instruction *inst);
+/* A sum of elements of m->shape, along some dimensions. */
+bool norm_is_sum(const NormMatch *m, const Instruction *inst);
 /* What a sum over the last dimensions adds up; says which those are. NULL: it is none. */
 const Instruction *norm_summed(NormMatch *m, const Instruction *inst);
 int64_t norm_columns(const NormMatch *m);

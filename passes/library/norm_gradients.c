@@ -266,13 +266,14 @@ static Instruction *write_results(Writer *w, const Found *f)
     Instruction *const *p = w->r.comp->parameters;
     const Shape *column = rw_shape(&w->r, DT_F32, w->shape->rank - w->row_rank,
                                    w->shape->dims + w->row_rank);
-    Instruction *n = widened(w, p[0]), *dy = widened(w, p[2]);
-    Instruction *scale =
-        rw_broadcast(&w->r, w->shape, rw_reshape(&w->r, column, widened(w, p[1])),
-                     column->rank, w->dims + w->row_rank);
-    w->inverse = p[3];
+    Instruction *n = widened(w, p[NORM_GRADIENT_X]),
+                *dy = widened(w, p[NORM_GRADIENT_DY]);
+    Instruction *scale = rw_broadcast(
+        &w->r, w->shape, rw_reshape(&w->r, column, widened(w, p[NORM_GRADIENT_SCALE])),
+        column->rank, w->dims + w->row_rank);
+    w->inverse = p[NORM_GRADIENT_INVERSE];
     if (g->mean != NULL)
-        n = binary(w, OP_SUBTRACT, n, of_row(w, p[4]));
+        n = binary(w, OP_SUBTRACT, n, of_row(w, p[NORM_GRADIENT_MEAN]));
     n = binary(w, OP_MULTIPLY, n, of_row(w, w->inverse));
     Instruction *results[RESULTS];
     const Shape *shapes[RESULTS];
@@ -292,9 +293,14 @@ static void wrap(const Gradients *s, Found *f)
     const NormGradient *g = &f->gradient;
     Module *m = s->in.comp->module;
     Writer w = begin(s->cx, m, f);
-    const Instruction *const arrays[] = {g->x, g->scale, g->dy, g->inverse, g->mean};
-    Instruction *operands[5];
-    uint32_t n = g->mean != NULL ? 5 : 4;
+    const Instruction *const arrays[NORM_GRADIENT_OPERANDS] = {
+        [NORM_GRADIENT_X] = g->x,
+        [NORM_GRADIENT_SCALE] = g->scale,
+        [NORM_GRADIENT_DY] = g->dy,
+        [NORM_GRADIENT_INVERSE] = g->inverse,
+        [NORM_GRADIENT_MEAN] = g->mean};
+    Instruction *operands[NORM_GRADIENT_OPERANDS];
+    uint32_t n = g->mean != NULL ? NORM_GRADIENT_OPERANDS : NORM_GRADIENT_MEAN;
     for (uint32_t i = 0; i < n; i++) {
         operands[i] = s->in.comp->instructions[arrays[i]->id];
         computation_add_parameter(w.r.comp, i, arrays[i]->shape, NULL);
