@@ -30,9 +30,9 @@ typedef struct Poly {
 
 Poly poly_number(double value);
 Poly poly_atom(int atom, int power);
-/* Each is false where the result has too many terms, or powers that are too large. `out` may be a factor. */
-bool poly_add(const Poly *a, const Poly *b, double factor,
-              Poly *out); /* a + factor * b */
+/* Each is false where the result has too many terms, or powers that are too large. `out` may be a factor. poly_add
+ * makes a + factor * b. */
+bool poly_add(const Poly *a, const Poly *b, double factor, Poly *out);
 bool poly_multiply(const Poly *a, const Poly *b, Poly *out);
 bool poly_divide(const Poly *a, const Poly *b, Poly *out); /* by a number or a root */
 bool poly_sum(const Poly *a, int64_t columns, Poly *out);  /* over a row */

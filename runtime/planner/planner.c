@@ -34,8 +34,9 @@ enum { DRIVER_FILE, FOLDER_FILE, COMPILER_FILE };
 
 #define STACK_ADDRESS ((void *)0x200000000000)
 
-/* The address sanitizer hands out memory in another order wherever names are longer; there the bytes that nobody
- * writes are zeroes. */
+/* What cuDNN serialises has bytes that it never writes. They are the same in each run because stack and heap begin at
+ * fixed addresses, but not under the address sanitizer: what its heap hands out depends on the lengths of names.
+ * There all memory is handed out as zeroes. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define HAS_ADDRESS_SANITIZER 1
