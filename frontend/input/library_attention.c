@@ -25,13 +25,6 @@ typedef struct Attention {
     const Shape *scores, *rows; /* f32[b,h,r,c], f32[b,h,r] */
 } Attention;
 
-static bool fail(Call *c, const char *trouble)
-{
-    if (c->trouble == NULL)
-        c->trouble = trouble;
-    return false;
-}
-
 /* -- arrays ------------------------------------------------------------------------------------------ */
 
 /* Two batch dimensions, then the one that is not summed and the one that is, or the other way round. */
@@ -56,11 +49,11 @@ static bool side_order(Call *c, const char *dot, const char *side, bool summed_l
         left -= is_new ? named[i] : 0;
     }
     if (__builtin_popcount(seen) != 3)
-        return fail(c,
-                    arena_printf(a,
-                                 "its \"%s\" are not two batch dimensions and one that "
-                                 "is contracted",
-                                 dot));
+        return call_fail(
+            c, arena_printf(a,
+                            "its \"%s\" are not two batch dimensions and one that "
+                            "is contracted",
+                            dot));
     order[0] = batch[0];
     order[1] = batch[1];
     order[2] = summed_last ? left : summed[0];
@@ -74,7 +67,8 @@ static Instruction *take_array(Call *c, const char *what)
     Instruction *x = c->trouble == NULL ? call_take(c, what) : NULL;
     if (x != NULL && (!rw_is_static(x->shape) || x->shape->rank != RANK ||
                       !dtype_is_float(x->shape->dtype)))
-        fail(c, arena_printf(c->r.m->arena, "%s is no array of four dimensions", what));
+        call_fail(c,
+                  arena_printf(c->r.m->arena, "%s is no array of four dimensions", what));
     return c->trouble == NULL ? x : NULL;
 }
 
@@ -122,7 +116,7 @@ static bool set_sizes(Attention *a)
     if (k[BATCH] != q[BATCH] || v[BATCH] != q[BATCH] || k[DEPTH] != q[DEPTH] ||
         k[HEADS] != v[HEADS] || k[ROWS] != v[ROWS] || k[HEADS] == 0 ||
         q[HEADS] % k[HEADS] != 0)
-        return fail(a->c, "its q, k and v do not fit each other");
+        return call_fail(a->c, "its q, k and v do not fit each other");
     a->type = a->q->shape->dtype;
     a->own_heads = k[HEADS];
     a->scores = rw_shape(a->r, DT_F32, RANK, scores);
@@ -131,7 +125,7 @@ static bool set_sizes(Attention *a)
     int64_t count;
     if (!shape_element_count(a->scores, &count) ||
         !shape_element_count(rw_shape(a->r, DT_F32, RANK, all), &count))
-        return fail(a->c, "its arrays are too large");
+        return call_fail(a->c, "its arrays are too large");
     a->k = repeated(a, call_as(a->c, a->k, a->type));
     a->v = repeated(a, call_as(a->c, a->v, a->type));
     return true;
@@ -143,7 +137,7 @@ static bool take_bias(Attention *a)
     for (uint32_t d = 0; a->bias != NULL && d < RANK; d++) {
         int64_t size = a->bias->shape->dims[d];
         if (size != 1 && size != a->scores->dims[d])
-            return fail(a->c, "its bias does not fit its scores");
+            return call_fail(a->c, "its bias does not fit its scores");
     }
     return a->bias != NULL;
 }
@@ -154,7 +148,7 @@ static Instruction *take_length(Attention *a)
     bool fits = x != NULL && rw_is_static(x->shape) && x->shape->rank == 1 &&
                 x->shape->dims[0] == a->scores->dims[BATCH] && x->shape->dtype == DT_S32;
     if (!fits)
-        fail(a->c, "its lengths are no s32[batch]");
+        call_fail(a->c, "its lengths are no s32[batch]");
     return fits ? x : NULL;
 }
 
@@ -198,9 +192,9 @@ static bool has_form(Call *c)
     if (c->trouble != NULL || c->is_left)
         return false;
     if (window < 0 || window > INT32_MAX || (window > 0 && !is_causal(c)))
-        return fail(c,
-                    "its sliding window is negative, too long, or without a causal mask");
-    return shape_is_tuple(c->inst->shape) || fail(c, "its result is no tuple");
+        return call_fail(
+            c, "its sliding window is negative, too long, or without a causal mask");
+    return shape_is_tuple(c->inst->shape) || call_fail(c, "its result is no tuple");
 }
 
 /* -- scores ------------------------------------------------------------------------------------------ */
@@ -398,7 +392,8 @@ static bool take_backward(Gradient *g, Call *c, bool has_bias)
                 g->o->shape->dims[HEADS] == a->rows->dims[HEADS] &&
                 g->o->shape->dims[ROWS] == a->rows->dims[ROWS] &&
                 g->o->shape->dims[DEPTH] == a->v->shape->dims[DEPTH];
-    return fits || fail(c, "its statistics, result and gradient do not fit its operands");
+    return fits ||
+           call_fail(c, "its statistics, result and gradient do not fit its operands");
 }
 
 /* Sums of rows of d_o * o. */

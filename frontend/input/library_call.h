@@ -21,6 +21,9 @@ typedef struct Call {
 
 typedef Instruction *CallReadFn(Call *c); /* NULL: trouble says why */
 
+/* Sets the trouble, if there is none yet. False. */
+bool call_fail(Call *c, const char *trouble);
+
 /* Entries of the configuration; `missing` where there is none. */
 double call_number(Call *c, const char *key, double missing);
 const char *call_word(const Call *c, const char *key, const char *missing);

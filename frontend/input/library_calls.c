@@ -8,6 +8,13 @@
 #include "ir/custom_call/custom_call.h"
 #include "ir/number/number.h"
 
+bool call_fail(Call *c, const char *trouble)
+{
+    if (c->trouble == NULL)
+        c->trouble = trouble;
+    return false;
+}
+
 /* -- the configuration ----------------------------------------------------------------------------- */
 
 double call_number(Call *c, const char *key, double missing)

@@ -19,13 +19,6 @@ typedef struct Norm {
     int64_t columns;
 } Norm;
 
-static bool fail(Norm *n, const char *trouble)
-{
-    if (n->c->trouble == NULL)
-        n->c->trouble = trouble;
-    return false;
-}
-
 static Instruction *binary(const Norm *n, OpCode op, Instruction *a, Instruction *b)
 {
     return rw_binary(n->r, op, a->shape, a, b);
@@ -41,7 +34,8 @@ static Instruction *take_floats(Norm *n, const char *what)
     if (rw_is_static(x->shape) &&
         (x->shape->dtype == DT_F32 || dtype_is_half(x->shape->dtype)))
         return call_as(n->c, x, DT_F32);
-    fail(n, arena_printf(n->r->m->arena, "%s is no array of f32, f16 or bf16", what));
+    call_fail(n->c,
+              arena_printf(n->r->m->arena, "%s is no array of f32, f16 or bf16", what));
     return NULL;
 }
 
@@ -55,7 +49,7 @@ static Instruction *take_columns(Norm *n, const char *what)
     for (uint32_t d = 1; d < n->shape->rank && fits; d++)
         fits = v->shape->dims[d] == n->shape->dims[d];
     if (!fits) {
-        fail(n, arena_printf(n->r->m->arena, "%s does not fit its x", what));
+        call_fail(n->c, arena_printf(n->r->m->arena, "%s does not fit its x", what));
         return NULL;
     }
     n->column = v->shape;
@@ -80,7 +74,7 @@ static Instruction *take_rows(Norm *n, const char *what)
         fits = v->shape->dims[d] == 1;
     if (fits)
         return in_row(n, rw_reshape(n->r, n->row, v));
-    fail(n, arena_printf(n->r->m->arena, "%s does not fit its x", what));
+    call_fail(n->c, arena_printf(n->r->m->arena, "%s does not fit its x", what));
     return NULL;
 }
 
@@ -91,7 +85,7 @@ static bool take_norm(Norm *n)
         return false;
     if (x->shape->rank < 2 || x->shape->rank > CALL_MOST_RANK ||
         shape_elements(x->shape) == 0)
-        return fail(n, "its x has no rows, no columns or too many dimensions");
+        return call_fail(n->c, "its x has no rows, no columns or too many dimensions");
     n->x = x;
     n->shape = rw_shape(n->r, DT_F32, x->shape->rank, x->shape->dims);
     n->row = rw_shape(n->r, DT_F32, 1, x->shape->dims);
@@ -99,8 +93,8 @@ static bool take_norm(Norm *n)
     for (uint32_t d = 0; d < CALL_MOST_RANK; d++)
         n->dims[d] = d;
     n->scale = take_columns(n, "its scale");
-    return n->scale != NULL &&
-           (shape_is_tuple(n->c->inst->shape) || fail(n, "its result is no tuple"));
+    return n->scale != NULL && (shape_is_tuple(n->c->inst->shape) ||
+                                call_fail(n->c, "its result is no tuple"));
 }
 
 /* -- results --------------------------------------------------------------------------------------- */
@@ -149,7 +143,7 @@ static Instruction *backward(Norm *n)
 {
     Instruction *dy = take_floats(n, "the result's gradient");
     if (dy != NULL && !shape_same_dims(dy->shape, n->shape))
-        fail(n, "its result's gradient does not fit its x");
+        call_fail(n->c, "its result's gradient does not fit its x");
     Instruction *mean = take_rows(n, "its mean"),
                 *inverse = take_rows(n, "its inverse deviation");
     if (n->c->trouble != NULL)
@@ -174,7 +168,7 @@ Instruction *call_read_norm(Call *c)
     bool trains = strcmp(kind, "LAYER_FWD_TRAIN") == 0,
          is_gradient = strcmp(kind, "LAYER_BWD") == 0;
     if (!trains && !is_gradient && strcmp(kind, "LAYER_FWD_INFER") != 0)
-        fail(&n, arena_printf(c->r.m->arena, "its kind \"%s\" is not known", kind));
+        call_fail(c, arena_printf(c->r.m->arena, "its kind \"%s\" is not known", kind));
     if (c->trouble != NULL || !take_norm(&n))
         return NULL;
     return is_gradient ? backward(&n) : forward(&n, trains);
