@@ -1,247 +1,26 @@
 /* One step of a radix sort: see ir/kernel/kinds/radix_sort.c. A block has a tile of a row, or one after the other:
  * warps have neighbouring parts of it and count their digits access by access, which gives each element its rank among
  * equal ones; through shared memory elements of one digit come to lie side by side, so that what is stored is. */
-#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/radix.h"
 #include "codegen/kernel/threads.h"
 #include "codegen/kernel/ticket.h"
 
 enum {
-    MOST = EMIT_MOST_LEAVES,
     STATES = 128,    /* where the tiles' counts begin in scratch memory */
     COUNT_BITS = 30, /* of a tile's count: above them is what it is of */
     OF_TILE = 1,     /* the tile alone */
     OF_ALL = 2,      /* all tiles up to this one */
 };
 
-typedef struct Radix {
-    const EmitterInput *in;
-    const RadixPlan *plan;
-    Emit *e;
-    RadixTiles tiles;
-    uint32_t accesses, warps, scratch;
-    uint32_t base, digits, counts, shifts, sums, ticket; /* in shared memory */
-    const IndexExpr *row;
-    LLVMValueRef bits;             /* i32, the scalar: by how many the key is shifted */
-    LLVMValueRef row_number, tile; /* of index_type; i32: look-back */
-    LLVMValueRef range;            /* of index_type: the block's of the row */
-    LLVMValueRef first;            /* of index_type: where the tile begins in the row */
-    LLVMValueRef thread, warp, valid; /* valid: elements of the tile that exist */
-    LLVMValueRef is_whole;            /* all of them do; NULL: of all tiles */
-    LLVMValueRef warp_counts;         /* where the warp's counts are in shared memory */
-    LLVMValueRef has_digit;           /* a digit has the thread's number */
-} Radix;
-
-static LLVMValueRef word_at(const Radix *r, uint32_t base, LLVMValueRef index)
-{
-    return element_offset(r->e, base, index, 4);
-}
-
-static LLVMValueRef load_word(const Radix *r, uint32_t base, LLVMValueRef index)
-{
-    Kernel *k = r->e->k;
-    return gx_load(k, GX_SHARED, word_at(r, base, index), gx_int_type(k, 32), 4);
-}
-
-static void store_word(const Radix *r, uint32_t base, LLVMValueRef index, LLVMValueRef v)
-{
-    gx_store(r->e->k, GX_SHARED, word_at(r, base, index), v, 4);
-}
-
-static void place(const Radix *r, const IndexExpr *at, const IndexExpr **out)
-{
-    Emit *e = r->e;
-    const IndexExpr *row = r->row;
-    const Shape *s = r->plan->shape;
-    for (uint32_t i = 0; i < s->rank; i++) {
-        int64_t d = s->layout->minor_to_major[i], size = s->dims[d];
-        if (d == r->plan->along) {
-            out[d] = at;
-            continue;
-        }
-        out[d] = ix_mod(e->ix, row, size);
-        row = ix_floordiv(e->ix, row, size);
-    }
-}
-
-/* -- loading ----------------------------------------------------------------------------------------------- */
-
-static DType type_of(const Radix *r, uint32_t array)
-{
-    return r->plan->inst->operands[array]->shape->dtype;
-}
-
-/* The digit of the element of access a, i32. */
-static LLVMValueRef digit_of(const Radix *r, const LLVMValueRef *v, uint32_t a)
-{
-    LLVMValueRef args[2 * MOST];
-    for (uint32_t i = 0; i < r->plan->count; i++)
-        args[2 * i] = args[2 * i + 1] =
-            radix_is_key(r->plan, i) ? v[i * r->accesses + a]
-                                     : LLVMConstNull(emit_type(r->e->k, type_of(r, i)));
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMValueRef key = emit_inside(r->e, r->plan->key, args);
-    LLVMValueRef bits = LLVMBuildIntCast2(b, r->bits, LLVMTypeOf(key), 0, "");
-    LLVMValueRef digit = LLVMBuildLShr(b, key, bits, "");
-    digit = LLVMBuildIntCast2(b, digit, gx_int_type(k, 32), 0, "");
-    return LLVMBuildAnd(b, digit, gx_i32(k, RADIX_DIGITS - 1), "");
-}
-
-/* Of the tile, i32: of access a. */
-static LLVMValueRef number_of(const Radix *r, uint32_t a)
-{
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMValueRef n = LLVMBuildMul(b, r->warp, gx_i32(k, TARGET_WARP * r->accesses), "");
-    n = LLVMBuildAdd(b, n, gx_lane(k), "");
-    return LLVMBuildAdd(b, n, gx_i32(k, a * TARGET_WARP), "");
-}
-
-static LLVMValueRef exists(const Radix *r, LLVMValueRef number)
-{
-    return LLVMBuildICmp(r->e->k->builder, LLVMIntULT, number, r->valid, "");
-}
-
-static void load_accesses(const Radix *r, uint32_t array, bool is_guarded,
-                          LLVMValueRef *v)
-{
-    Emit *e = r->e;
-    Kernel *k = e->k;
-    LLVMValueRef behind = LLVMConstNull(emit_type(k, type_of(r, array)));
-    for (uint32_t a = 0; a < r->accesses; a++) {
-        const IndexExpr *index[EMIT_MOST_RANK];
-        GxIf guard;
-        LLVMValueRef n = number_of(r, a);
-        LLVMValueRef at = LLVMBuildAdd(k->builder, r->first, to_index(e, n), "");
-        emit_if_begin(e, &guard, is_guarded ? exists(r, n) : NULL);
-        place(r, emit_variable(e, at, (Range){0, r->plan->size - 1}), index);
-        emit_element(e, r->plan->inst->operands[array], index, &v[a]);
-        k->at = r->plan->inst->name;
-        emit_if_end_or(e, &guard, &v[a], &behind, 1);
-    }
-}
-
-/* Elements of an array; v: [accesses]. Tiles that are whole need not ask of each whether it exists. */
-static void load(const Radix *r, uint32_t array, LLVMValueRef *v)
-{
-    LLVMValueRef part[MOST];
-    GxIf whole;
-    emit_if_begin(r->e, &whole, r->is_whole);
-    load_accesses(r, array, false, v);
-    if (r->is_whole == NULL)
-        return;
-    emit_if_else(r->e, &whole, v, r->accesses);
-    load_accesses(r, array, true, part);
-    emit_if_end(r->e, &whole, part, r->accesses, v);
-}
-
-/* What lies behind the row has the last digit, and comes after all others that do. */
-static void mark_missing(const Radix *r, LLVMValueRef *digits)
-{
-    Kernel *k = r->e->k;
-    LLVMValueRef last = gx_i32(k, RADIX_DIGITS - 1), marked[MOST];
-    GxIf part;
-    if (r->is_whole == NULL)
-        return;
-    gx_if_begin(k, &part, LLVMBuildNot(k->builder, r->is_whole, ""));
-    for (uint32_t a = 0; a < r->accesses; a++)
-        marked[a] =
-            LLVMBuildSelect(k->builder, exists(r, number_of(r, a)), digits[a], last, "");
-    gx_if_else(k, &part, marked, r->accesses);
-    gx_if_end(k, &part, digits, r->accesses, digits);
-}
-
-/* v: [count][accesses]. */
-static void load_keys(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits)
-{
-    for (uint32_t i = 0; i < r->plan->count; i++) {
-        if (radix_is_key(r->plan, i))
-            load(r, i, v + i * r->accesses);
-    }
-    for (uint32_t a = 0; a < r->accesses; a++)
-        digits[a] = digit_of(r, v, a);
-    mark_missing(r, digits);
-}
-
-/* -- ranks -------------------------------------------------------------------------------------------------- */
-
-/* The lanes with this lane's digit, as bits, for each access. Bit by bit in a loop: unrolled it would be most of
- * the kernel's code. */
-static void find_peers(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *peers)
-{
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMValueRef next[MOST], zero = gx_i32(k, 0), one = gx_i32(k, 1);
-    GxLoop loop;
-    for (uint32_t a = 0; a < r->accesses; a++)
-        peers[a] = gx_i32(k, UINT32_MAX);
-    gx_loop_begin(k, &loop, zero, gx_i32(k, RADIX_BITS), one, peers, r->accesses);
-    LLVMValueRef bit = LLVMBuildShl(b, one, loop.index, "");
-    for (uint32_t a = 0; a < r->accesses; a++)
-        next[a] = narrow_peers(k, peers[a], digits[a], bit);
-    gx_loop_end(k, &loop, next);
-}
-
-static LLVMValueRef count_place(const Radix *r, LLVMValueRef digit)
-{
-    LLVMBuilderRef b = r->e->k->builder;
-    LLVMValueRef bytes = LLVMBuildMul(b, digit, gx_i32(r->e->k, 4), "");
-    return LLVMBuildAdd(b, r->warp_counts, bytes, "");
-}
-
-static LLVMValueRef count_bits(Kernel *k, LLVMValueRef v)
-{
-    return gx_intrinsic(k, "ctpop", &v, 1);
-}
-
-/* How many elements of the same digit stand before, in the warp's part of the tile: the warp's own count, read by all
- * of the digit's lanes and written by the last of them. */
-static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks)
-{
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMTypeRef i32 = gx_int_type(k, 32);
-    LLVMValueRef lane = gx_lane(k), zero = gx_i32(k, 0);
-    LLVMValueRef above = LLVMBuildShl(b, gx_i32(k, (uint32_t)-2), lane, "");
-    LLVMValueRef below =
-        LLVMBuildNot(b, LLVMBuildShl(b, gx_i32(k, UINT32_MAX), lane, ""), "");
-    LLVMValueRef peers[MOST];
-    find_peers(r, digits, peers);
-    for (uint32_t a = 0; a < r->accesses; a++) {
-        GxIf is_last;
-        LLVMValueRef at = count_place(r, digits[a]);
-        LLVMValueRef before = gx_load(k, GX_SHARED, at, i32, 4);
-        gx_syncwarp(k);
-        ranks[a] = LLVMBuildAdd(b, before,
-                                count_bits(k, LLVMBuildAnd(b, peers[a], below, "")), "");
-        LLVMValueRef others = LLVMBuildAnd(b, peers[a], above, "");
-        gx_if_begin(k, &is_last, LLVMBuildICmp(b, LLVMIntEQ, others, zero, ""));
-        gx_store(k, GX_SHARED, at, LLVMBuildAdd(b, ranks[a], gx_i32(k, 1), ""), 4);
-        gx_if_end(k, &is_last, NULL, 0, NULL);
-        gx_syncwarp(k);
-    }
-}
-
-/* -- digits: a thread for each ---------------------------------------------------------------------------------- */
-
-/* Each warp its own. */
-static void clear_counts(const Radix *r)
-{
-    Kernel *k = r->e->k;
-    LLVMValueRef lane = gx_lane(k);
-    for (uint32_t i = 0; i < RADIX_DIGITS; i += TARGET_WARP) {
-        LLVMValueRef digit = LLVMBuildAdd(k->builder, lane, gx_i32(k, i), "");
-        gx_store(k, GX_SHARED, count_place(r, digit), gx_i32(k, 0), 4);
-    }
-    gx_syncwarp(k);
-}
+/* -- digits: a thread for each ------------------------------------------------------------------------------------- */
 
 static LLVMValueRef sum_counts(const Radix *r)
 {
     LLVMValueRef sum = gx_i32(r->e->k, 0);
     for (uint32_t w = 0; w < r->warps; w++)
-        sum = LLVMBuildAdd(r->e->k->builder, sum,
-                           load_word(r, r->counts + w * 4 * RADIX_DIGITS, r->thread), "");
+        sum = LLVMBuildAdd(
+            r->e->k->builder, sum,
+            radix_load_word(r, r->counts + w * 4 * RADIX_DIGITS, r->thread), "");
     return sum;
 }
 
@@ -253,12 +32,71 @@ static void begin_counts(const Radix *r, LLVMValueRef start, LLVMValueRef begins
     LLVMValueRef slot = start;
     for (uint32_t w = 0; w < r->warps; w++) {
         uint32_t base = r->counts + w * 4 * RADIX_DIGITS;
-        LLVMValueRef own = load_word(r, base, r->thread);
-        store_word(r, base, r->thread, slot);
+        LLVMValueRef own = radix_load_word(r, base, r->thread);
+        radix_store_word(r, base, r->thread, slot);
         slot = LLVMBuildAdd(b, slot, own, "");
     }
-    store_word(r, r->shifts, r->thread, LLVMBuildSub(b, begins, start, ""));
+    radix_store_word(r, r->shifts, r->thread, LLVMBuildSub(b, begins, start, ""));
 }
+
+/* An element of the parameter that has the counts. */
+static LLVMValueRef load_count(const Radix *r, const IndexExpr *const *index)
+{
+    const RadixPlan *p = r->plan;
+    LLVMValueRef v;
+    emit_element(r->e, inst_called(r->in->fusion, 0)->parameters[p->histogram], index,
+                 &v);
+    r->e->k->at = p->inst->name;
+    return v;
+}
+
+static const IndexExpr *digit_of_thread(const Radix *r)
+{
+    return emit_variable(r->e, to_index(r->e, r->thread), (Range){0, RADIX_DIGITS - 1});
+}
+
+/* What the digits before have, of counts that threads hold. Sums of warps go through shared memory; a barrier
+ * inside. */
+static LLVMValueRef scan_digits(const Radix *r, uint32_t sums, LLVMValueRef own)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef lane = gx_lane(k), zero = gx_i32(k, 0), count = own;
+    GxIf last;
+    for (uint32_t distance = 1; distance < TARGET_WARP; distance *= 2) {
+        LLVMValueRef other =
+            gx_shfl(k, GX_SHFL_UP, count, gx_i32(k, distance), TARGET_WARP);
+        LLVMValueRef has = LLVMBuildICmp(b, LLVMIntUGE, lane, gx_i32(k, distance), "");
+        count = LLVMBuildAdd(b, count, LLVMBuildSelect(b, has, other, zero, ""), "");
+    }
+    gx_if_begin(k, &last,
+                LLVMBuildICmp(b, LLVMIntEQ, lane, gx_i32(k, TARGET_WARP - 1), ""));
+    radix_store_word(r, sums, r->warp, count);
+    gx_if_end(k, &last, NULL, 0, NULL);
+    gx_barrier(k);
+    count = LLVMBuildSub(b, count, own, "");
+    for (uint32_t w = 0; w + 1 < RADIX_DIGITS / TARGET_WARP; w++) {
+        LLVMValueRef sum = radix_load_word(r, sums, gx_i32(k, w));
+        LLVMValueRef before = LLVMBuildICmp(b, LLVMIntULT, gx_i32(k, w), r->warp, "");
+        count = LLVMBuildAdd(b, count, LLVMBuildSelect(b, before, sum, zero, ""), "");
+    }
+    return count;
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+/* Item n (i32) of all rows, `of_row` in each: the row is set; gives the item's number in it, i32. */
+static LLVMValueRef set_row(Radix *r, LLVMValueRef n, int64_t of_row)
+{
+    LLVMBuilderRef b = r->e->k->builder;
+    LLVMValueRef count = gx_i32(r->e->k, (uint32_t)of_row);
+    LLVMValueRef number = LLVMBuildURem(b, n, count, "");
+    r->row_number = to_index(r->e, LLVMBuildUDiv(b, n, count, ""));
+    r->row = emit_variable(r->e, r->row_number, (Range){0, r->plan->rows - 1});
+    return number;
+}
+
+/* -- look-back: a block takes one tile ----------------------------------------------------------------------------- */
 
 /* Place of the digit's count of a tile of the row (i32) in scratch memory. */
 static LLVMValueRef state_place(const Radix *r, LLVMValueRef tile)
@@ -312,22 +150,6 @@ static LLVMValueRef look_back(const Radix *r, LLVMValueRef is_first, LLVMValueRe
     return state[1];
 }
 
-/* An element of the parameter that has the counts. */
-static LLVMValueRef load_count(const Radix *r, const IndexExpr *const *index)
-{
-    const RadixPlan *p = r->plan;
-    LLVMValueRef v;
-    emit_element(r->e, inst_called(r->in->fusion, 0)->parameters[p->histogram], index,
-                 &v);
-    r->e->k->at = p->inst->name;
-    return v;
-}
-
-static const IndexExpr *digit_of_thread(const Radix *r)
-{
-    return emit_variable(r->e, to_index(r->e, r->thread), (Range){0, RADIX_DIGITS - 1});
-}
-
 /* How often the digit comes in the whole row: look-back. */
 static LLVMValueRef count_of_row(const Radix *r)
 {
@@ -340,51 +162,6 @@ static LLVMValueRef count_of_row(const Radix *r)
                ix_add(e->ix, digit_of_thread(r),
                       ix_mul(e->ix, bits, RADIX_DIGITS / RADIX_BITS)))};
     return load_count(r, index);
-}
-
-/* How often it comes in the row's ranges up to this one. */
-static LLVMValueRef count_up_to(const Radix *r, LLVMValueRef range)
-{
-    Emit *e = r->e;
-    const RadixPlan *p = r->plan;
-    uint32_t rank = p->shape->rank, next = 0;
-    const IndexExpr *of_row[EMIT_MOST_RANK], *index[EMIT_MOST_RANK];
-    place(r, ix_const(e->ix, 0), of_row);
-    for (uint32_t d = 0; d < rank; d++) {
-        if (d != p->along)
-            index[next++] = of_row[d];
-    }
-    index[next++] = digit_of_thread(r);
-    index[next] = emit_variable(e, range, (Range){0, p->ranges - 1});
-    return load_count(r, index);
-}
-
-/* What the digits before have, of counts that threads hold. Sums of warps go through shared memory; a barrier
- * inside. */
-static LLVMValueRef scan_digits(const Radix *r, uint32_t sums, LLVMValueRef own)
-{
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMValueRef lane = gx_lane(k), zero = gx_i32(k, 0), count = own;
-    GxIf last;
-    for (uint32_t distance = 1; distance < TARGET_WARP; distance *= 2) {
-        LLVMValueRef other =
-            gx_shfl(k, GX_SHFL_UP, count, gx_i32(k, distance), TARGET_WARP);
-        LLVMValueRef has = LLVMBuildICmp(b, LLVMIntUGE, lane, gx_i32(k, distance), "");
-        count = LLVMBuildAdd(b, count, LLVMBuildSelect(b, has, other, zero, ""), "");
-    }
-    gx_if_begin(k, &last,
-                LLVMBuildICmp(b, LLVMIntEQ, lane, gx_i32(k, TARGET_WARP - 1), ""));
-    store_word(r, sums, r->warp, count);
-    gx_if_end(k, &last, NULL, 0, NULL);
-    gx_barrier(k);
-    count = LLVMBuildSub(b, count, own, "");
-    for (uint32_t w = 0; w + 1 < RADIX_DIGITS / TARGET_WARP; w++) {
-        LLVMValueRef sum = load_word(r, sums, gx_i32(k, w));
-        LLVMValueRef before = LLVMBuildICmp(b, LLVMIntULT, gx_i32(k, w), r->warp, "");
-        count = LLVMBuildAdd(b, count, LLVMBuildSelect(b, before, sum, zero, ""), "");
-    }
-    return count;
 }
 
 /* Where the digit begins in the row, which the row's first tile finds: what it tells is of all tiles up to it. */
@@ -432,6 +209,51 @@ static void find_starts(const Radix *r)
     gx_if_end(k, &has_digit, NULL, 0, NULL);
 }
 
+static void find_tile(Radix *r)
+{
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    r->tile = set_row(r, ticket_take(k, r->scratch, r->ticket), r->tiles.tiles);
+    LLVMValueRef of_tile = emit_index_constant(e, r->tiles.elements);
+    LLVMValueRef first = LLVMBuildMul(b, to_index(e, r->tile), of_tile, "");
+    LLVMValueRef before =
+        LLVMBuildMul(b, r->tile, gx_i32(k, (uint32_t)r->tiles.elements), "");
+    radix_set_tile(r, first,
+                   LLVMBuildSub(b, gx_i32(k, (uint32_t)r->plan->size), before, ""),
+                   r->plan->size % r->tiles.elements != 0);
+}
+
+static void emit_tile(Radix *r)
+{
+    LLVMValueRef v[RADIX_MOST], digits[RADIX_MOST], ranks[RADIX_MOST];
+    radix_clear_counts(r);
+    find_tile(r);
+    radix_rank_tile(r, v, digits, ranks);
+    find_starts(r);
+    gx_barrier(r->e->k);
+    radix_move_tile(r, v, digits, ranks);
+}
+
+/* -- a block takes a range ----------------------------------------------------------------------------------------- */
+
+/* How often it comes in the row's ranges up to this one. */
+static LLVMValueRef count_up_to(const Radix *r, LLVMValueRef range)
+{
+    Emit *e = r->e;
+    const RadixPlan *p = r->plan;
+    uint32_t rank = p->shape->rank, next = 0;
+    const IndexExpr *of_row[EMIT_MOST_RANK], *index[EMIT_MOST_RANK];
+    radix_place(r, ix_const(e->ix, 0), of_row);
+    for (uint32_t d = 0; d < rank; d++) {
+        if (d != p->along)
+            index[next++] = of_row[d];
+    }
+    index[next++] = digit_of_thread(r);
+    index[next] = emit_variable(e, range, (Range){0, p->ranges - 1});
+    return load_count(r, index);
+}
+
 /* Where the range's elements of the digit begin in the row; by threads without a digit: 0. */
 static LLVMValueRef begin_range(const Radix *r)
 {
@@ -470,87 +292,46 @@ static LLVMValueRef place_digits(const Radix *r, LLVMValueRef begins)
     return LLVMBuildAdd(k->builder, begins, own, "");
 }
 
-/* -- storing ---------------------------------------------------------------------------------------------------- */
-
-/* Where elements come to lie in the tile; the digits go there. */
-static void find_slots(const Radix *r, const LLVMValueRef *digits,
-                       const LLVMValueRef *ranks, LLVMValueRef *slots)
-{
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    for (uint32_t a = 0; a < r->accesses; a++) {
-        LLVMValueRef begins =
-            gx_load(k, GX_SHARED, count_place(r, digits[a]), gx_int_type(k, 32), 4);
-        slots[a] = LLVMBuildAdd(b, begins, ranks[a], "");
-        gx_store(k, GX_SHARED, element_offset(r->e, r->digits, slots[a], 1),
-                 LLVMBuildTrunc(b, digits[a], gx_int_type(k, 8), ""), 1);
-    }
-}
-
-/* v: [accesses] of an array. */
-static void exchange(const Radix *r, uint32_t array, const LLVMValueRef *v,
-                     const LLVMValueRef *slots)
-{
-    DType t = type_of(r, array);
-    for (uint32_t a = 0; a < r->accesses; a++)
-        shared_store(r->e, t, element_offset(r->e, r->base, slots[a], shared_bytes(t)),
-                     v[a]);
-}
-
-static void store_accesses(const Radix *r, uint32_t array, bool is_guarded)
+/* Gives where it begins in the row, of index_type; *size: its elements, i32. */
+static LLVMValueRef find_range(Radix *r, LLVMValueRef *size)
 {
     Emit *e = r->e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    DType t = type_of(r, array);
-    for (uint32_t a = 0; a < r->accesses; a++) {
-        const IndexExpr *index[EMIT_MOST_RANK];
-        GxIf guard;
-        LLVMValueRef slot =
-            LLVMBuildAdd(b, r->thread, gx_i32(k, a * TARGET_WARP * r->warps), "");
-        emit_if_begin(e, &guard, is_guarded ? exists(r, slot) : NULL);
-        LLVMValueRef digit = gx_load(k, GX_SHARED, element_offset(e, r->digits, slot, 1),
-                                     gx_int_type(k, 8), 1);
-        digit = LLVMBuildZExt(b, digit, gx_int_type(k, 32), "");
-        LLVMValueRef to = load_word(r, r->shifts, digit);
-        to = LLVMBuildAdd(b, to, slot, "");
-        place(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}), index);
-        LLVMValueRef v =
-            shared_load(e, t, element_offset(e, r->base, slot, shared_bytes(t)));
-        emit_store(e, fusion_result_arg(r->in->fusion, array),
-                   shape_leaf(r->plan->inst->shape, array), index, &v);
-        emit_if_end(e, &guard, NULL, 0, NULL);
-    }
+    const RadixPlan *p = r->plan;
+    LLVMValueRef range = set_row(r, gx_ctaid(k, 0), p->ranges);
+    r->range = to_index(e, range);
+    LLVMValueRef all = gx_i32(k, (uint32_t)p->range);
+    LLVMValueRef rest = LLVMBuildSub(b, gx_i32(k, (uint32_t)p->size),
+                                     LLVMBuildMul(b, range, all, ""), "");
+    LLVMValueRef is_whole = LLVMBuildICmp(b, LLVMIntUGE, rest, all, "");
+    *size = LLVMBuildSelect(b, is_whole, all, rest, "");
+    return LLVMBuildMul(b, r->range, emit_index_constant(e, p->range), "");
 }
 
-static void store(const Radix *r, uint32_t array)
+static void emit_range(Radix *r)
 {
-    GxIf whole;
-    emit_if_begin(r->e, &whole, r->is_whole);
-    store_accesses(r, array, false);
-    if (r->is_whole == NULL)
-        return;
-    emit_if_else(r->e, &whole, NULL, 0);
-    store_accesses(r, array, true);
-    emit_if_end(r->e, &whole, NULL, 0, NULL);
-}
-
-/* Array after array; v: [count][accesses]. */
-static void move_all(const Radix *r, LLVMValueRef *v, const LLVMValueRef *digits,
-                     const LLVMValueRef *ranks)
-{
-    LLVMValueRef slots[MOST];
-    find_slots(r, digits, ranks, slots);
-    for (uint32_t i = 0; i < r->plan->count; i++) {
-        LLVMValueRef *own = v + i * r->accesses;
-        if (!radix_is_key(r->plan, i))
-            load(r, i, own);
-        if (i != 0)
-            gx_barrier(r->e->k);
-        exchange(r, i, own, slots);
-        gx_barrier(r->e->k);
-        store(r, i);
-    }
+    Emit *e = r->e;
+    Kernel *k = e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef v[RADIX_MOST], digits[RADIX_MOST], ranks[RADIX_MOST], size;
+    uint32_t elements = (uint32_t)r->tiles.elements;
+    GxLoop loop;
+    LLVMValueRef first = find_range(r, &size);
+    LLVMValueRef begins = begin_range(r);
+    gx_loop_begin(k, &loop, gx_i32(k, 0), size, gx_i32(k, elements), &begins, 1);
+    loop.keeps_addresses = true;
+    emit_scope_begin(e);
+    radix_set_tile(r, LLVMBuildAdd(b, first, to_index(e, loop.index), ""),
+                   LLVMBuildSub(b, size, loop.index, ""),
+                   r->plan->size % elements != 0 || r->plan->range % elements != 0);
+    radix_clear_counts(r);
+    radix_rank_tile(r, v, digits, ranks);
+    LLVMValueRef next = place_digits(r, begins);
+    gx_barrier(k);
+    radix_move_tile(r, v, digits, ranks);
+    emit_scope_end(e);
+    gx_loop_end(k, &loop, &next);
 }
 
 /* -- the kernel ---------------------------------------------------------------------------------------------------- */
@@ -575,111 +356,9 @@ static void find_thread(Radix *r)
     LLVMBuilderRef b = k->builder;
     r->thread = gx_tid(k, 0);
     r->warp = LLVMBuildLShr(b, r->thread, gx_i32(k, 5), "");
-    r->warp_counts =
-        word_at(r, r->counts, LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), ""));
+    r->warp_counts = radix_word_at(r, r->counts,
+                                   LLVMBuildMul(b, r->warp, gx_i32(k, RADIX_DIGITS), ""));
     r->has_digit = LLVMBuildICmp(b, LLVMIntULT, r->thread, gx_i32(k, RADIX_DIGITS), "");
-}
-
-/* The tile begins here; so many elements (i32) follow. */
-static void set_tile(Radix *r, LLVMValueRef first, LLVMValueRef rest, bool may_end)
-{
-    Kernel *k = r->e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMValueRef all = gx_i32(k, (uint32_t)r->tiles.elements);
-    r->first = first;
-    r->is_whole = may_end ? LLVMBuildICmp(b, LLVMIntUGE, rest, all, "") : NULL;
-    r->valid = may_end ? LLVMBuildSelect(b, r->is_whole, all, rest, "") : all;
-}
-
-/* From its keys to their ranks among equal digits of the warp. v: [count][accesses]. */
-static void rank_tile(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits,
-                      LLVMValueRef *ranks)
-{
-    load_keys(r, v, digits);
-    rank(r, digits, ranks);
-    gx_barrier(r->e->k);
-}
-
-/* Item n (i32) of all rows, `of_row` in each: the row is set; gives the item's number in it, i32. */
-static LLVMValueRef set_row(Radix *r, LLVMValueRef n, int64_t of_row)
-{
-    LLVMBuilderRef b = r->e->k->builder;
-    LLVMValueRef count = gx_i32(r->e->k, (uint32_t)of_row);
-    LLVMValueRef number = LLVMBuildURem(b, n, count, "");
-    r->row_number = to_index(r->e, LLVMBuildUDiv(b, n, count, ""));
-    r->row = emit_variable(r->e, r->row_number, (Range){0, r->plan->rows - 1});
-    return number;
-}
-
-/* -- look-back: a block takes one tile ------------------------------------------------------------------------- */
-
-static void find_tile(Radix *r)
-{
-    Emit *e = r->e;
-    Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    r->tile = set_row(r, ticket_take(k, r->scratch, r->ticket), r->tiles.tiles);
-    LLVMValueRef of_tile = emit_index_constant(e, r->tiles.elements);
-    LLVMValueRef first = LLVMBuildMul(b, to_index(e, r->tile), of_tile, "");
-    LLVMValueRef before =
-        LLVMBuildMul(b, r->tile, gx_i32(k, (uint32_t)r->tiles.elements), "");
-    set_tile(r, first, LLVMBuildSub(b, gx_i32(k, (uint32_t)r->plan->size), before, ""),
-             r->plan->size % r->tiles.elements != 0);
-}
-
-static void emit_tile(Radix *r)
-{
-    LLVMValueRef v[MOST], digits[MOST], ranks[MOST];
-    clear_counts(r);
-    find_tile(r);
-    rank_tile(r, v, digits, ranks);
-    find_starts(r);
-    gx_barrier(r->e->k);
-    move_all(r, v, digits, ranks);
-}
-
-/* -- a block takes a range ---------------------------------------------------------------------------------------- */
-
-/* Gives where it begins in the row, of index_type; *size: its elements, i32. */
-static LLVMValueRef find_range(Radix *r, LLVMValueRef *size)
-{
-    Emit *e = r->e;
-    Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    const RadixPlan *p = r->plan;
-    LLVMValueRef range = set_row(r, gx_ctaid(k, 0), p->ranges);
-    r->range = to_index(e, range);
-    LLVMValueRef all = gx_i32(k, (uint32_t)p->range);
-    LLVMValueRef rest = LLVMBuildSub(b, gx_i32(k, (uint32_t)p->size),
-                                     LLVMBuildMul(b, range, all, ""), "");
-    LLVMValueRef is_whole = LLVMBuildICmp(b, LLVMIntUGE, rest, all, "");
-    *size = LLVMBuildSelect(b, is_whole, all, rest, "");
-    return LLVMBuildMul(b, r->range, emit_index_constant(e, p->range), "");
-}
-
-static void emit_range(Radix *r)
-{
-    Emit *e = r->e;
-    Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    LLVMValueRef v[MOST], digits[MOST], ranks[MOST], size;
-    uint32_t elements = (uint32_t)r->tiles.elements;
-    GxLoop loop;
-    LLVMValueRef first = find_range(r, &size);
-    LLVMValueRef begins = begin_range(r);
-    gx_loop_begin(k, &loop, gx_i32(k, 0), size, gx_i32(k, elements), &begins, 1);
-    loop.keeps_addresses = true;
-    emit_scope_begin(e);
-    set_tile(r, LLVMBuildAdd(b, first, to_index(e, loop.index), ""),
-             LLVMBuildSub(b, size, loop.index, ""),
-             r->plan->size % elements != 0 || r->plan->range % elements != 0);
-    clear_counts(r);
-    rank_tile(r, v, digits, ranks);
-    LLVMValueRef next = place_digits(r, begins);
-    gx_barrier(k);
-    move_all(r, v, digits, ranks);
-    emit_scope_end(e);
-    gx_loop_end(k, &loop, &next);
 }
 
 Kernel *emitter_radix_sort(const EmitterInput *in)
