@@ -125,6 +125,8 @@ void warp_mma(Engine *e, Thread *warp);
 void warp_ldmatrix(Engine *e, Thread *warp);
 void warp_stmatrix(Engine *e, Thread *warp);
 void warp_wgmma(Engine *e, Thread *warp);
+/* Where a matrix in shared memory has a row of 16 bytes, after the checks of an access by the lane: matrix.c. */
+unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kind);
 
 /* Everything that gxemu_access checks: written state, races, and bounds once more. */
 void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,

@@ -10,10 +10,9 @@ enum { LANES = 32, ROWS = 8, ROW_BYTES = 16, FORM_TRANSPOSED = 8 };
 
 typedef unsigned char Matrix[ROWS][ROW_BYTES];
 
-/* The row's address, after the checks of an access by the lane that names it. */
-static unsigned char *row_place(Engine *e, Thread *lane, uint32_t kind)
+unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kind)
 {
-    uint64_t offset = lane->call.offset, extent = e->launch->shared_bytes;
+    uint64_t extent = e->launch->shared_bytes;
     if (offset % ROW_BYTES != 0)
         gxemu_fault(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site,
                     kind | GXEMU_MISALIGNED);
@@ -22,6 +21,12 @@ static unsigned char *row_place(Engine *e, Thread *lane, uint32_t kind)
     if (lane->view.checks != 0)
         access_check(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site, kind);
     return e->shared + offset;
+}
+
+/* Of a row that a lane names. */
+static unsigned char *row_place(Engine *e, Thread *lane, uint32_t kind)
+{
+    return matrix_row(e, lane, lane->call.offset, kind);
 }
 
 /* Where part `part` of a lane's word lies in a matrix. */

@@ -180,42 +180,36 @@ void gxemu_syncwarp(gxemu_block *b, uint32_t mask, uint32_t site)
     warp_arrive(b, site, (WarpCall){.operation = WARP_BARRIER, .mask = mask});
 }
 
-void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site)
+/* What all lanes do together with registers of theirs. */
+static void bring_registers(gxemu_block *b, WarpOperation operation, uint32_t number,
+                            uint64_t offset, void *registers, uint32_t site)
 {
     warp_arrive(b, site,
-                (WarpCall){.operation = WARP_MMA,
+                (WarpCall){.operation = operation,
                            .mask = UINT32_MAX,
                            .number = number,
+                           .offset = offset,
                            .registers = registers});
+}
+
+void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site)
+{
+    bring_registers(b, WARP_MMA, number, 0, registers, site);
 }
 
 void gxemu_wgmma(gxemu_block *b, uint32_t form, void *registers, uint32_t site)
 {
-    warp_arrive(b, site,
-                (WarpCall){.operation = WARP_WGMMA,
-                           .mask = UINT32_MAX,
-                           .number = form,
-                           .registers = registers});
+    bring_registers(b, WARP_WGMMA, form, 0, registers, site);
 }
 
 void gxemu_ldmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,
                     uint32_t site)
 {
-    warp_arrive(b, site,
-                (WarpCall){.operation = WARP_LDMATRIX,
-                           .mask = UINT32_MAX,
-                           .number = form,
-                           .offset = offset,
-                           .registers = registers});
+    bring_registers(b, WARP_LDMATRIX, form, offset, registers, site);
 }
 
 void gxemu_stmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,
                     uint32_t site)
 {
-    warp_arrive(b, site,
-                (WarpCall){.operation = WARP_STMATRIX,
-                           .mask = UINT32_MAX,
-                           .number = form,
-                           .offset = offset,
-                           .registers = registers});
+    bring_registers(b, WARP_STMATRIX, form, offset, registers, site);
 }

@@ -29,21 +29,6 @@ typedef struct Matrices {
     bool is_transposed, is_f16;
 } Matrices;
 
-/* Row `row` of 16 bytes of the matrix at `offset`, after the checks of an access. */
-static const unsigned char *row_place(Engine *e, Thread *lane, uint64_t offset)
-{
-    uint64_t extent = e->launch->shared_bytes;
-    if (offset % ROW_BYTES != 0)
-        gxemu_fault(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site,
-                    GXEMU_READ | GXEMU_MISALIGNED);
-    if (extent < ROW_BYTES || offset > extent - ROW_BYTES)
-        gxemu_fault(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site, GXEMU_READ);
-    if (lane->view.checks != 0)
-        access_check(&lane->view, GXEMU_SHARED, offset, ROW_BYTES, lane->site,
-                     GXEMU_READ);
-    return e->shared + offset;
-}
-
 static float number_of(const Matrices *m, const unsigned char *row, uint32_t i)
 {
     uint16_t code;
@@ -61,7 +46,7 @@ static void read_terms(Engine *e, Thread *warp, const Matrices *m, uint32_t step
                           (2 * step + t / HALVES) * m->lead;
             for (uint32_t row = 0; row < HALVES; row++) {
                 const unsigned char *p =
-                    row_place(e, &warp[row], at + (uint64_t)row * ROW_BYTES);
+                    matrix_row(e, &warp[row], at + (uint64_t)row * ROW_BYTES, GXEMU_READ);
                 for (uint32_t j = 0; j < HALVES; j++) {
                     uint32_t term = t + (m->is_transposed ? row : j),
                              side = i + (m->is_transposed ? j : row);
