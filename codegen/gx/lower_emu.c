@@ -311,13 +311,14 @@ static LLVMValueRef emu_syncwarp(const GxCall *c, const State *s, unsigned detai
 /* Memory of the function for registers that libgxemu reads and writes. */
 static LLVMValueRef registers_memory(const GxCall *c, const State *s)
 {
+    enum { MOST_PAIRS = 72 /* gx.wgmma: 8 words and 128 sums */ };
     LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(c->function);
     LLVMValueRef first = LLVMGetFirstInstruction(entry);
     if (LLVMIsAAllocaInst(first))
         return first;
     LLVMBuilderRef b = LLVMCreateBuilderInContext(s->context);
     LLVMPositionBuilderBefore(b, first);
-    LLVMValueRef v = LLVMBuildAlloca(b, LLVMArrayType2(s->i64, 72), "registers");
+    LLVMValueRef v = LLVMBuildAlloca(b, LLVMArrayType2(s->i64, MOST_PAIRS), "registers");
     LLVMDisposeBuilder(b);
     return v;
 }
@@ -359,30 +360,19 @@ static LLVMValueRef load_registers(const GxCall *c, const State *s, LLVMValueRef
     return result;
 }
 
-static LLVMValueRef emu_mma(const GxCall *c, const State *s, unsigned detail)
+/* The sums are the last registers; before them stand factors, or where a warpgroup's factors lie. */
+static LLVMValueRef emu_mma(const GxCall *c, const State *s, unsigned is_warpgroup)
 {
-    (void)detail;
     unsigned last = LLVMGetNumArgOperands(c->call) - 1;
     LLVMTypeRef type = LLVMTypeOf(c->call);
     unsigned sums = LLVMCountStructElementTypes(type) *
                     (gx_type_bytes(LLVMStructGetTypeAtIndex(type, 0)) / 4);
     LLVMValueRef p = registers_memory(c, s);
-    unsigned words = store_registers(c, s, p, 1, last);
+    unsigned words = store_registers(c, s, p, is_warpgroup ? 0 : 1, last);
     LLVMValueRef args[] = {s->block, gx_operand(c, 0), p, gx_operand(c, last)};
-    call_engine(s, c->builder, "gxemu_mma", s->none, args, 4);
+    call_engine(s, c->builder, is_warpgroup ? "gxemu_wgmma" : "gxemu_mma", s->none, args,
+                4);
     return load_registers(c, s, p, words - sums);
-}
-
-static LLVMValueRef emu_wgmma(const GxCall *c, const State *s, unsigned detail)
-{
-    (void)detail;
-    enum { BEFORE_SUMS = 8 };
-    unsigned last = LLVMGetNumArgOperands(c->call) - 1;
-    LLVMValueRef p = registers_memory(c, s);
-    store_registers(c, s, p, 0, last);
-    LLVMValueRef args[] = {s->block, gx_operand(c, 0), p, gx_operand(c, last)};
-    call_engine(s, c->builder, "gxemu_wgmma", s->none, args, 4);
-    return load_registers(c, s, p, BEFORE_SUMS);
 }
 
 /* Emulated threads see what others wrote at once. */

@@ -213,10 +213,12 @@ static LLVMValueRef assembly(const GxCall *c, LLVMTypeRef result, const char *te
     return v;
 }
 
-/* PTX ISA, "Matrix Descriptor Format": where matrices begin, and how far apart they are, in pieces of 16 bytes. */
+enum { PIECE_LOG2 = 4 }; /* descriptors count in pieces of 16 bytes */
+
+/* PTX ISA, "Matrix Descriptor Format": where matrices begin, and how far apart they are. */
 static LLVMValueRef descriptor(const GxCall *c, const State *s, unsigned operand)
 {
-    enum { ADDRESS = 0x3ffff, PIECE_LOG2 = 4, LEAD = 16, STRIDE = 32 };
+    enum { ADDRESS = 0x3ffff, LEAD = 16, STRIDE = 32 };
     LLVMTypeRef wide = LLVMInt64TypeInContext(c->context);
     uint64_t apart = gx_constant(c, operand + 1) >> PIECE_LOG2 << LEAD |
                      gx_constant(c, operand + 2) >> PIECE_LOG2 << STRIDE;
@@ -227,11 +229,11 @@ static LLVMValueRef descriptor(const GxCall *c, const State *s, unsigned operand
     return LLVMBuildOr(c->builder, at, LLVMConstInt(wide, apart, 0), "");
 }
 
-/* All steps as one group, which is waited for: nothing may touch the sums' registers before. */
+/* All steps as one group, which is waited for: nothing may touch the sums' registers before. Of 64 rows, 128 threads
+ * have a sum each for two columns. */
 static const char *wgmma_text(const GxCall *c, unsigned sums)
 {
-    enum { PIECE_LOG2 = 4 };
-    uint64_t form = gx_constant(c, 0), steps = gx_constant(c, 1), columns = form % 512,
+    uint64_t form = gx_constant(c, 0), steps = gx_constant(c, 1),
              lead[2] = {gx_constant(c, 3) >> PIECE_LOG2, gx_constant(c, 6) >> PIECE_LOG2};
     const char *type = (form & GX_WGMMA_F16) != 0 ? "f16" : "bf16";
     Text t;
@@ -242,8 +244,8 @@ static const char *wgmma_text(const GxCall *c, unsigned sums)
         text_printf(&t, "add.s64 left, $%u, %u;\nadd.s64 right, $%u, %u;\n", sums,
                     (unsigned)(2 * step * lead[0]), sums + 1,
                     (unsigned)(2 * step * lead[1]));
-        text_printf(&t, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {",
-                    (unsigned)columns, type, type);
+        text_printf(&t, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", 2 * sums,
+                    type, type);
         for (unsigned i = 0; i < sums; i++)
             text_printf(&t, "%s$%u", i == 0 ? "" : ", ", i);
         text_printf(&t, "}, left, right, add, 1, 1, %d, 0;\n",
@@ -257,8 +259,8 @@ static const char *wgmma_text(const GxCall *c, unsigned sums)
 static LLVMValueRef nvptx_wgmma(const GxCall *c, const State *s, const char *intrinsic)
 {
     (void)intrinsic;
-    enum { BEFORE_SUMS = 8 };
-    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call));
+    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call)),
+             first_sum = LLVMGetNumArgOperands(c->call) - 1 - sums;
     LLVMValueRef *args = ARENA_ARRAY(c->kernel->arena, LLVMValueRef, sums + 2);
     Text constraints;
     text_init(&constraints, c->kernel->arena);
@@ -268,7 +270,7 @@ static LLVMValueRef nvptx_wgmma(const GxCall *c, const State *s, const char *int
     args[0] = descriptor(c, s, 2);
     args[1] = descriptor(c, s, 5);
     for (unsigned i = 0; i < sums; i++) {
-        args[2 + i] = gx_operand(c, BEFORE_SUMS + i);
+        args[2 + i] = gx_operand(c, first_sum + i);
         text_printf(&constraints, ",%u", i);
     }
     text_string(&constraints, ",~{memory}");
