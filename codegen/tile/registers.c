@@ -77,10 +77,7 @@ static LinearLayout layout_of(const TileOp *op, const LinearLayout *layout)
 /* Bits of a register's number that make no difference. */
 static uint32_t same_bits(const LinearLayout *layout)
 {
-    uint32_t same = 0;
-    for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
-        same |= layout->columns[i] == 0 ? UINT32_C(1) << i : 0;
-    return same;
+    return (register_count(layout) - 1) & ~tile_distinct_bits(layout);
 }
 
 /* -- loads ------------------------------------------------------------------------------------- */
@@ -164,12 +161,7 @@ static void make_load(TileLower *l, const TileOp *op, const LinearLayout *layout
 /* 2^x, which is an instruction. */
 static bool is_power_of_two(const TileOp *op)
 {
-    if (op->inst->op != OP_POWER || op->dtype != DT_F32)
-        return false;
-    const TileOp *base = op->operands[0];
-    while (base->kind == TILE_BROADCAST)
-        base = base->operands[0];
-    return base->kind == TILE_CONSTANT && literal_double(base->literal, 0) == 2;
+    return op->dtype == DT_F32 && tile_is_exp2(op);
 }
 
 typedef struct Conversion {

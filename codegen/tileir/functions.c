@@ -99,9 +99,8 @@ static const TileIrTile *log_of_one_more(TileIrLower *l, const TileIrTile *x)
 /* 2^(log2(x) / 3), and a step of Newton's. */
 static const TileIrTile *cube_root(TileIrLower *l, const TileIrTile *x)
 {
-    static const double log2_e = 1.4426950408889634;
     const TileIrTile *a = magnitude(l, x), *log = tileir_unary(l, TILEIR_LOG, a);
-    log = of(l, TILEIR_MULF, log, tileir_number(l, log2_e / 3, log));
+    log = of(l, TILEIR_MULF, log, tileir_number(l, TILE_LOG2_E / 3, log));
     const TileIrTile *y = tileir_unary(l, TILEIR_EXP2, log),
                      *square = of(l, TILEIR_MULF, y, y),
                      *more = of(l, TILEIR_SUBF, of(l, TILEIR_MULF, square, y), a);

@@ -20,7 +20,7 @@ enum { DIM_B, DIM_H, DIM_M, DIM_N, DIM_D, DIM_E, DIM_COUNT };
 static const double least_score = -0x1p100, unseen = -0x1p126;
 /* Factors that keep least_score far from both. */
 static const double least_factor = 0x1p-20, most_factor = 0x1p20;
-static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
+static const double ln_2 = 0.6931471805599453;
 
 typedef struct AttentionBuilder {
     TileBuilder b;
@@ -167,7 +167,7 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *rest)
     double scale = a->scale;
     bool waits = a->cap == 0 && a->bias.base == NULL && scale >= least_factor &&
                  scale <= most_factor;
-    *rest = waits ? scale * log2_e : 1;
+    *rest = waits ? scale * TILE_LOG2_E : 1;
     if (a->cap != 0) {
         x = apply(c, OP_MULTIPLY, x, number(c, scale / a->cap));
         x = tile_apply(&c->b, OP_TANH, DT_F32, 1, &x);
@@ -177,7 +177,7 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *rest)
         x = with_bias(c, apply(c, OP_MULTIPLY, x, number(c, scale)));
         scale = 1;
     }
-    x = banded(c, waits ? x : apply(c, OP_MULTIPLY, x, number(c, scale * log2_e)));
+    x = banded(c, waits ? x : apply(c, OP_MULTIPLY, x, number(c, scale * TILE_LOG2_E)));
     for (uint32_t i = 0; i < a->mask_count; i++)
         x = with_mask(c, x, &a->masks[i]);
     return x;
@@ -227,11 +227,6 @@ static TileOp *dot(AttentionBuilder *c, const Instruction *inst, uint32_t over, 
     return op;
 }
 
-static TileOp *power(AttentionBuilder *c, TileOp *x)
-{
-    return apply(c, OP_POWER, number(c, 2), x);
-}
-
 /* One tile of columns. */
 static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
 {
@@ -258,8 +253,8 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
         x = apply(c, OP_MULTIPLY, x, number(c, rest));
     }
     TileOp *next = apply(c, OP_MAXIMUM, most, own);
-    TileOp *weights = power(c, apply(c, OP_SUBTRACT, x, next)),
-           *old = power(c, apply(c, OP_SUBTRACT, most, next));
+    TileOp *weights = tile_exp2(&c->b, apply(c, OP_SUBTRACT, x, next)),
+           *old = tile_exp2(&c->b, apply(c, OP_SUBTRACT, most, next));
     total =
         apply(c, OP_ADD, apply(c, OP_MULTIPLY, total, old), reduced(c, OP_ADD, weights));
     sums = dot(c, a->parts.output, DIM_N,

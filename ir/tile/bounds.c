@@ -44,12 +44,20 @@ static const IndexExpr *expression(const TileProgram *p, const TileOp *op)
     }
 }
 
-/* What all numbers of `difference` are, where columns less rows are in `apart`; false: it is something else. */
-static bool known_range(const TileProgram *p, uint32_t rows, uint32_t columns,
-                        const IndexExpr *difference, Range apart, Range *out)
+/* Tiles all of whose scores the band keeps: columns less rows are in `apart`. */
+typedef struct InsideBand {
+    uint32_t rows, columns; /* dimensions */
+    Range apart;
+} InsideBand;
+
+/* The range of `difference` in those tiles; false: it is not the columns less the rows, or the other way round, and a
+ * constant. */
+static bool known_range(const TileProgram *p, const InsideBand *s,
+                        const IndexExpr *difference, Range *out)
 {
     IndexContext *ix = p->ix;
-    const IndexExpr *m = tile_coordinate(p, rows), *n = tile_coordinate(p, columns),
+    Range apart = s->apart;
+    const IndexExpr *m = tile_coordinate(p, s->rows), *n = tile_coordinate(p, s->columns),
                     *turned = ix_add(ix, m, ix_mul(ix, n, -1)),
                     *more = ix_add(ix, difference, turned),
                     *less = ix_add(ix, difference, ix_mul(ix, turned, -1));
@@ -62,20 +70,19 @@ static bool known_range(const TileProgram *p, uint32_t rows, uint32_t columns,
     return true;
 }
 
-/* 1: x < 0 for all x of the range, -1: for none, 0: for some. */
+/* 1: all of the range are less, -1: none is, 0: some are. */
 static int is_less(Range x, int64_t than)
 {
     return x.hi < than ? 1 : x.lo >= than ? -1 : 0;
 }
 
-static int known_compare(const TileProgram *p, const TileOp *op, uint32_t rows,
-                         uint32_t columns, Range apart)
+static int known_compare(const TileProgram *p, const TileOp *op, const InsideBand *s)
 {
     const IndexExpr *x = expression(p, op->operands[0]),
                     *y = expression(p, op->operands[1]);
     Range r;
     if (x == NULL || y == NULL ||
-        !known_range(p, rows, columns, ix_add(p->ix, x, ix_mul(p->ix, y, -1)), apart, &r))
+        !known_range(p, s, ix_add(p->ix, x, ix_mul(p->ix, y, -1)), &r))
         return 0;
     switch (inst_int(op->inst, ATTR_DIRECTION, DIRECTION_EQ)) {
     case DIRECTION_LT:
@@ -92,26 +99,24 @@ static int known_compare(const TileProgram *p, const TileOp *op, uint32_t rows,
 }
 
 /* Of coordinates within the extents. */
-static int known_constraints(const TileProgram *p, const TileOp *op, uint32_t rows,
-                             uint32_t columns, Range apart)
+static int known_constraints(const TileProgram *p, const TileOp *op, const InsideBand *s)
 {
     for (uint32_t i = 0; i < op->constraint_count; i++) {
         Range r, all = op->constraints[i].range, may = op->constraints[i].expr->range;
-        if (!known_range(p, rows, columns, op->constraints[i].expr, apart, &r) ||
+        if (!known_range(p, s, op->constraints[i].expr, &r) ||
             (r.lo < all.lo && may.lo < all.lo) || (r.hi > all.hi && may.hi > all.hi))
             return 0;
     }
     return 1;
 }
 
-/* What is known of its operands, in the order of the block. */
-static int known_predicate(const TileProgram *p, const TileOp *op, uint32_t rows,
-                           uint32_t columns, Range apart)
+/* What is known of it inside; what is known of its operands stands there. */
+static int known_predicate(const TileProgram *p, const TileOp *op, const InsideBand *s)
 {
     if (op->dtype != DT_PRED)
         return 0;
     if (op->kind == TILE_IN_RANGE)
-        return known_constraints(p, op, rows, columns, apart);
+        return known_constraints(p, op, s);
     if (op->kind == TILE_BROADCAST)
         return op->operands[0]->known;
     if (op->kind != TILE_APPLY)
@@ -120,7 +125,7 @@ static int known_predicate(const TileProgram *p, const TileOp *op, uint32_t rows
         y = op->operand_count > 1 ? op->operands[1]->known : 0;
     switch (op->inst->op) {
     case OP_COMPARE:
-        return known_compare(p, op, rows, columns, apart);
+        return known_compare(p, op, s);
     case OP_NOT:
         return -x;
     case OP_AND:
@@ -141,12 +146,14 @@ static void set_inside(const TileProgram *p, TileOp *loop, uint32_t rows,
     const IndexExpr *first = first_row(p, rows);
     const TileDim *m = &p->dims[rows], *n = &p->dims[loop->dim];
     int64_t far = m->extent + n->extent;
-    Range apart = {band->has_left ? 1 - band->left : -far,
-                   band->has_right ? band->right : far};
+    InsideBand inside = {.rows = rows,
+                         .columns = loop->dim,
+                         .apart = {band->has_left ? 1 - band->left : -far,
+                                   band->has_right ? band->right : far}};
     bool is_any = false;
     for (uint32_t i = 0; i < loop->body.count; i++) {
         TileOp *op = loop->body.ops[i];
-        op->known = (int8_t)known_predicate(p, op, rows, loop->dim, apart);
+        op->known = (int8_t)known_predicate(p, op, &inside);
         is_any |= op->known != 0;
     }
     if (!is_any)

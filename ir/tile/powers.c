@@ -11,8 +11,6 @@
 
 #include <math.h>
 
-static const double log2_e = 1.4426950408889634;
-
 enum { MOST_STEPS = 8 };
 
 static TileOp *past_broadcasts(TileOp *op)
@@ -73,7 +71,7 @@ static TileOp *scaled_score(TileBuilder *b, TileOp *x)
 {
     double by = 1;
     TileOp *of = unscaled(x, &by);
-    return times(b, of != NULL ? of : x, by * log2_e);
+    return times(b, of != NULL ? of : x, by * TILE_LOG2_E);
 }
 
 /* For each tile of the loop: scaled, it would take registers beside itself. */
@@ -94,15 +92,15 @@ static bool is_masked(const TileOp *x)
 static TileOp *difference(TileBuilder *b, TileOp *x, TileOp *r, uint32_t steps)
 {
     if (is_constant(x)) /* once for a row */
-        return times(b, less(b, past_broadcasts(x), past_broadcasts(r)), log2_e);
+        return times(b, less(b, past_broadcasts(x), past_broadcasts(r)), TILE_LOG2_E);
     if (is_masked(x) && steps > 0)
         return tile_apply(b, OP_SELECT, DT_F32, 3,
                           (TileOp *[]){x->operands[0],
                                        difference(b, x->operands[1], r, steps - 1),
                                        difference(b, x->operands[2], r, steps - 1)});
     return is_score(x) && !is_loaded(r)
-               ? less(b, scaled_score(b, x), times(b, past_broadcasts(r), log2_e))
-               : times(b, less(b, x, r), log2_e);
+               ? less(b, scaled_score(b, x), times(b, past_broadcasts(r), TILE_LOG2_E))
+               : times(b, less(b, x, r), TILE_LOG2_E);
 }
 
 /* x log2 e */
@@ -115,12 +113,15 @@ static TileOp *exponent(TileBuilder *b, TileOp *x, uint32_t steps)
                           (TileOp *[]){x->operands[0],
                                        exponent(b, x->operands[1], steps - 1),
                                        exponent(b, x->operands[2], steps - 1)});
-    return is_score(x) ? scaled_score(b, x) : times(b, past_broadcasts(x), log2_e);
+    return is_score(x) ? scaled_score(b, x) : times(b, past_broadcasts(x), TILE_LOG2_E);
+}
+
+TileOp *tile_exp2(TileBuilder *b, TileOp *x)
+{
+    return tile_apply(b, OP_POWER, DT_F32, 2, (TileOp *[]){tile_number(b, DT_F32, 2), x});
 }
 
 TileOp *tile_exponential(TileBuilder *b, TileOp *x)
 {
-    TileOp *power = tile_broadcast(b, exponent(b, x, MOST_STEPS), x->dims);
-    return tile_apply(b, OP_POWER, DT_F32, 2,
-                      (TileOp *[]){tile_number(b, DT_F32, 2), power});
+    return tile_exp2(b, tile_broadcast(b, exponent(b, x, MOST_STEPS), x->dims));
 }

@@ -147,8 +147,9 @@ int64_t tile_elements(const TileProgram *p, uint32_t dims);
 
 /* What a choice takes in those tiles of its loop where its predicate is known; NULL: it is not. */
 const TileOp *tile_known_choice(const TileOp *op);
-/* A power of the constant 2. */
+/* A power of the constant 2; e^x is 2^(x TILE_LOG2_E). */
 bool tile_is_exp2(const TileOp *op);
+#define TILE_LOG2_E 1.4426950408889634
 /* The operand of a sum or difference that is a fused product: 0 or 1; 2: none. */
 uint32_t tile_fused_operand(const TileOp *op);
 

@@ -87,6 +87,7 @@ TileOp *tile_apply(TileBuilder *b, OpCode op, DType dtype, uint32_t operand_coun
                    TileOp *const *operands);
 TileOp *tile_convert(TileBuilder *b, TileOp *op, DType dtype); /* itself if it has it */
 TileOp *tile_number(TileBuilder *b, DType dtype, double value);
+TileOp *tile_exp2(TileBuilder *b, TileOp *x); /* 2^x in f32: see tile_is_exp2 */
 /* e^x in f32 as a power of two, exact to about |s| 2^-23 for the score s in x; what x was made of may be left unused. */
 TileOp *tile_exponential(TileBuilder *b, TileOp *x);
 
