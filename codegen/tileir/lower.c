@@ -325,17 +325,17 @@ const TileIrTile *tileir_value(TileIrLower *l, const TileOp *op, const TileOrder
 
 enum { SECTIONS = 3 /* of a loop: the tiles inside, and those before and behind them */ };
 
-static const TileIrTile *smaller(TileIrLower *l, const TileIrTile *x, const TileIrTile *y)
+/* e, but at least and at most these. */
+static const TileIrTile *between(TileIrLower *l, const TileOp *op, const IndexExpr *e,
+                                 const TileIrTile *least, const TileIrTile *most)
 {
-    return x == NULL || y == NULL ? NULL : tileir_binary(l, TILEIR_MINI, x, y);
+    static const TileOrder none = {0};
+    const TileIrTile *x = tileir_index(l, e, op, &none, false);
+    return tileir_binary(l, TILEIR_MINI, tileir_binary(l, TILEIR_MAXI, x, least), most);
 }
 
-static const TileIrTile *larger(TileIrLower *l, const TileIrTile *x, const TileIrTile *y)
-{
-    return x == NULL || y == NULL ? NULL : tileir_binary(l, TILEIR_MAXI, x, y);
-}
-
-/* The sections' bounds, [SECTIONS + 1]; one that is NULL belongs to no section. False: something is in the way. */
+/* The sections' bounds, [SECTIONS + 1]; a section that the loop has not begins and ends with the same tile. False:
+ * something is in the way. */
 static bool find_bounds(TileIrLower *l, const TileOp *op, const TileIrTile **bounds)
 {
     static const TileOrder none = {0};
@@ -343,26 +343,20 @@ static bool find_bounds(TileIrLower *l, const TileOp *op, const TileIrTile **bou
     const TileIrTile *count =
                          tileir_bits(l, TILEIR_I32,
                                      (uint64_t)tile_count(&l->p->dims[op->dim]), 0, NULL),
-                     *first = larger(l, tileir_index(l, op->begin, op, &none, false),
-                                     tileir_bits(l, TILEIR_I32, 0, 0, NULL)),
-                     *end = smaller(l, tileir_index(l, op->end, op, &none, false), count);
+                     *zero = tileir_bits(l, TILEIR_I32, 0, 0, NULL),
+                     *begin = tileir_index(l, op->begin, op, &none, false),
+                     *first = tileir_binary(l, TILEIR_MAXI, begin, zero),
+                     *end = tileir_index(l, op->end, op, &none, false);
+    end = tileir_binary(l, TILEIR_MINI, end, count);
     if (op->most != NULL)
-        end = smaller(l, end, tileir_value(l, op->most, &none));
-    bounds[0] = first;
-    bounds[1] = bounds[2] = NULL;
-    bounds[SECTIONS] = end;
-    if (first == NULL || end == NULL)
-        return false;
+        end = tileir_binary(l, TILEIR_MINI, end, tileir_value(l, op->most, &none));
+    bounds[0] = bounds[1] = first;
+    bounds[2] = bounds[SECTIONS] = end;
     if (op->inside_begin != NULL && op->inside_begin != op->begin)
-        bounds[1] = smaller(
-            l, larger(l, tileir_index(l, op->inside_begin, op, &none, false), first),
-            end);
+        bounds[1] = between(l, op, op->inside_begin, first, end);
     if (op->inside_end != NULL && op->inside_end != op->end)
-        bounds[2] = smaller(l,
-                            larger(l, tileir_index(l, op->inside_end, op, &none, false),
-                                   bounds[1] != NULL ? bounds[1] : first),
-                            end);
-    return l->why == NULL;
+        bounds[2] = between(l, op, op->inside_end, bounds[1], end);
+    return bounds[1] != NULL && bounds[2] != NULL; /* made of the others, or the same */
 }
 
 static TileIrOp *begin_loop(TileIrLower *l, const TileOp *op, const TileIrTile *begin,
@@ -459,15 +453,11 @@ static bool make_loop(TileIrLower *l, const TileOp *op)
         if (carried[i] == NULL)
             return false;
     }
-    uint32_t inside = bounds[1] != NULL;
-    const TileIrTile *begin = bounds[0];
-    for (uint32_t i = inside ? 0 : 1; i < SECTIONS; i++) {
-        uint32_t next = i + 1 == 2 && bounds[2] == NULL ? SECTIONS : i + 1;
+    for (uint32_t i = 0; i < SECTIONS; i++) {
         l->is_inside = i == 1 && op->inside_begin != NULL;
-        if (!make_section(l, op, begin, bounds[next], carried))
+        if (bounds[i] != bounds[i + 1] &&
+            !make_section(l, op, bounds[i], bounds[i + 1], carried))
             return false;
-        begin = bounds[next];
-        i = next - 1;
     }
     l->is_inside = false;
     name_carried(l, op, TILE_FINAL, carried);
