@@ -393,10 +393,11 @@ static void print_plan(Codegen *cg, const Plan *plan, const void **out, size_t *
         escape_throw(ESCAPE_MEMORY, "out of memory while the plan was printed");
     plan_print(plan, f);
     bool is_whole = !ferror(f); /* without a first buffer it is empty, and no error */
-    is_whole = fclose(f) == 0 && is_whole && *out_size != 0;
-    *out = copy_malloced(cg, text, is_whole ? *out_size + 1 : 0);
-    if (!is_whole)
+    if (fclose(f) != 0 || !is_whole || *out_size == 0) {
+        free(text);
         escape_throw(ESCAPE_MEMORY, "out of memory while the plan was printed");
+    }
+    *out = copy_malloced(cg, text, *out_size + 1);
 }
 
 static const char *section_name(Codegen *cg, const char *name, size_t variant)
