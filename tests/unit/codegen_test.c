@@ -531,13 +531,32 @@ static void kernels_made_together_are_as_alone(void **state)
             parts[i], backend_ptx(f->backend, &f->kernels[i], 1, &target, f->cuda.ptx));
 }
 
+static Kernel *small_kernel(Fixture *f, Backend *b, const char *name)
+{
+    static const KernelArg arg = {.align = 16, .bytes = 64};
+    return kernel_create(f->arena, backend_module(b), name, &arg, 1, block, grid);
+}
+
+/* What is said of a mistake in the kernel when it becomes PTX. */
+static const char *mistake_in(Fixture *f, Backend *b, Kernel *k)
+{
+    Target target;
+    assert_true(target_find("sm_80", &target));
+    Escape e;
+    escape_push(&e);
+    if (setjmp(e.target) == 0)
+        backend_ptx(b, &k, 1, &target, f->cuda.ptx);
+    escape_pop(&e);
+    assert_int_equal(e.kind, ESCAPE_BUG);
+    return arena_printf(f->arena, "%s", e.message);
+}
+
 /* LLVM's fatal errors come back, and the next compile works. */
 static void a_fatal_error_is_an_escape(void **state)
 {
     Fixture *f = *state;
     Backend *b = backend_create(f->arena, f->device);
-    const KernelArg arg = {.align = 16, .bytes = 64};
-    Kernel *k = kernel_create(f->arena, backend_module(b), "bad", &arg, 1, block, grid);
+    Kernel *k = small_kernel(f, b, "bad");
     /* elect.sync is of sm_90: "Cannot select" on sm_80 */
     const char *name = "llvm.nvvm.elect.sync";
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
@@ -547,15 +566,9 @@ static void a_fatal_error_is_an_escape(void **state)
         LLVMBuildCall2(k->builder, LLVMGlobalGetValueType(elect), elect, &mask, 1, "");
     gx_store(k, 0, gx_i32(k, 0), LLVMBuildExtractValue(k->builder, v, 0, ""), 4);
     kernel_finish(k);
+    assert_non_null(strstr(mistake_in(f, b, k), "elect"));
     Target target;
     assert_true(target_find("sm_80", &target));
-    Escape e;
-    escape_push(&e);
-    if (setjmp(e.target) == 0)
-        backend_ptx(b, &k, 1, &target, f->cuda.ptx);
-    escape_pop(&e);
-    assert_int_equal(e.kind, ESCAPE_BUG);
-    assert_non_null(strstr(e.message, "elect"));
     assert_non_null(backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx));
 }
 
@@ -564,21 +577,12 @@ static void a_malformed_kernel_is_a_mistake(void **state)
 {
     Fixture *f = *state;
     Backend *b = backend_create(f->arena, f->device);
-    const KernelArg arg = {.align = 16, .bytes = 64};
-    Kernel *k = kernel_create(f->arena, backend_module(b), "open", &arg, 1, block, grid);
+    Kernel *k = small_kernel(f, b, "open");
     LLVMBasicBlockRef open = gx_block(k, "open"); /* it has no end */
     LLVMBuildBr(k->builder, open);
     LLVMPositionBuilderAtEnd(k->builder, gx_block(k, "end"));
     kernel_finish(k);
-    Target target;
-    assert_true(target_find("sm_80", &target));
-    Escape e;
-    escape_push(&e);
-    if (setjmp(e.target) == 0)
-        backend_ptx(b, &k, 1, &target, f->cuda.ptx);
-    escape_pop(&e);
-    assert_int_equal(e.kind, ESCAPE_BUG);
-    assert_non_null(strstr(e.message, "kernel open: "));
+    assert_non_null(strstr(mistake_in(f, b, k), "kernel open: "));
     backend_destroy(b);
 }
 
