@@ -18,6 +18,7 @@
 #include "codegen/assembler/assemble.h"
 #include "codegen/library/graph.h"
 #include "ir/base/bug.h"
+#include "ir/base/clock.h"
 #include "runtime/plan/planner.h"
 
 enum {
@@ -146,7 +147,7 @@ static void stop(Planner *p, bool at_once)
     int64_t until = now_milliseconds() + (at_once ? 0 : STOP_SECONDS * 1000);
     pid_t ended = 0;
     while ((ended = waitpid(p->pid, &status, WNOHANG)) == 0 && now_milliseconds() < until)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        sleep_seconds(0.001);
     if (ended == 0) {
         kill(p->pid, SIGKILL);
         while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)

@@ -17,13 +17,31 @@ static inline double seconds_now(void)
     return clock_seconds(CLOCK_MONOTONIC);
 }
 
+static inline struct timespec timespec_of(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    t.tv_nsec = (long)(1e9 * (seconds - (double)t.tv_sec));
+    return t;
+}
+
+/* What is left until `end`, by seconds_now(); 0 when it is over, at most some days. */
+static inline struct timespec time_until(double end)
+{
+    double left = end - seconds_now();
+    return timespec_of(left < 0 ? 0 : left > 1e6 ? 1e6 : left);
+}
+
+static inline void sleep_seconds(double seconds)
+{
+    struct timespec t = timespec_of(seconds);
+    nanosleep(&t, NULL);
+}
+
 /* Until the condition is signalled, for so many seconds at most. */
 static inline void condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   double seconds)
 {
-    double end = clock_seconds(CLOCK_REALTIME) + seconds;
-    struct timespec t = {.tv_sec = (time_t)end};
-    t.tv_nsec = (long)(1e9 * (end - (double)t.tv_sec));
+    struct timespec t = timespec_of(clock_seconds(CLOCK_REALTIME) + seconds);
     pthread_cond_timedwait(condition, mutex, &t);
 }
 

@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "ir/base/clock.h"
 
@@ -43,7 +42,7 @@ gxrt_status collective_settle(Device *d, TransportComm *comm, TransportResult r,
         if (turn < QUICK) {
             sched_yield();
         } else {
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+            sleep_seconds(0.00005);
         }
         r = s->transport->state(s, comm);
     }

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ir/base/clock.h"
 #include "runtime/collective/store.h"
@@ -381,7 +380,7 @@ static bool finalize(const gxrt_session *s, TransportComm *comm)
             return false;
         }
         if (r == TRANSPORT_PENDING) {
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+            sleep_seconds(0.00005);
         }
     }
     return r == TRANSPORT_DONE;

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ir/base/clock.h"
@@ -89,7 +88,7 @@ static gxrt_status lock_folder(const FileStore *s, int *out)
         if (*out >= 0) {
             close(*out);
         }
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        sleep_seconds(0.001);
     }
     return store_error(s, "another process holds its lock", ETIMEDOUT);
 }
@@ -255,7 +254,7 @@ static gxrt_status file_get(Store *store, const char *key, void *bytes, size_t s
                               "the store %s: nobody has put %s within %.0f s", s->folder,
                               key, seconds);
         }
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        sleep_seconds(0.002);
     }
 }
 

@@ -3,7 +3,7 @@
  *
  * A connection starts with a Hello and its answer; then come Requests, each answered by a Reply
  * and, if a value was found, its bytes. Numbers are in network order. */
-#define _GNU_SOURCE /* POLLRDHUP */
+#define _GNU_SOURCE /* POLLRDHUP, ppoll */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -81,16 +81,13 @@ typedef struct Guest {
 static bool wait_ready(int socket, short events, double end)
 {
     for (;;) {
-        double left = end - seconds_now();
+        struct timespec left = time_until(end);
         struct pollfd p = {.fd = socket, .events = events};
-        int n = poll(&p, 1,
-                     left <= 0    ? 0
-                     : left > 1e6 ? 1000000000
-                                  : (int)(left * 1000) + 1);
+        int n = ppoll(&p, 1, &left, NULL);
         if (n > 0) {
             return true;
         }
-        if ((n < 0 && errno != EINTR) || left <= 0) {
+        if ((n < 0 && errno != EINTR) || seconds_now() >= end) {
             errno = n < 0 ? errno : ETIMEDOUT;
             return false;
         }
@@ -507,14 +504,10 @@ static gxrt_status join(TcpStore *s, double seconds)
     if (s->socket >= 0 || st != GXRT_OK) {
         return st;
     }
-    int error = 0;
-    while ((s->socket = try_connect(list, end)) < 0) {
-        error = errno;
-        if (seconds_now() > end) {
-            break;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    while ((s->socket = try_connect(list, end)) < 0 && seconds_now() < end) {
+        sleep_seconds(0.02);
     }
+    int error = errno;
     freeaddrinfo(list);
     return s->socket >= 0
                ? introduce(s, end)

@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ir/base/clock.h"
 #include "runtime/collective/collective.h"
@@ -251,7 +250,7 @@ static void abort_device(Device *d)
     for (int tries = 0; tries < 20 && locked != 0; tries++) {
         locked = pthread_mutex_trylock(&d->comm_mutex);
         if (locked != 0) {
-            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+            sleep_seconds(0.01);
         }
     }
     collective_abort(d);

@@ -2,8 +2,6 @@
  *
  * The driver's own waits cannot be left, so with a limit the driver is asked again and again. A kernel
  * that never ends cannot be ended either: the call fails, and what the device may still use is kept. */
-#include <time.h>
-
 #include "ir/base/clock.h"
 #include "runtime/run/session.h"
 
@@ -23,7 +21,7 @@ void wait_begin(Device *d)
 static CUresult ask(Device *d, CUevent event, CUstream stream, double deadline)
 {
     const CudaApi *cuda = d->session->cuda;
-    long pause = 10000;
+    double pause = 0.00001;
     for (;;) {
         CUresult r = event ? cuda->event_query(event) : cuda->stream_query(stream);
         if (r != CUDA_ERROR_NOT_READY) {
@@ -33,8 +31,8 @@ static CUresult ask(Device *d, CUevent event, CUstream stream, double deadline)
             d->is_late = true;
             return CUDA_ERROR_LAUNCH_TIMEOUT;
         }
-        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
-        pause = pause < 1000000 ? 2 * pause : pause;
+        sleep_seconds(pause);
+        pause = pause < 0.001 ? 2 * pause : pause;
     }
 }
 
