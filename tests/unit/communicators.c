@@ -13,105 +13,7 @@
 
 #include "runtime/collective/collective.h"
 #include "tests/unit/shared/fake_driver.h"
-#include "tests/unit/shared/fake_nccl.h"
-#include "tests/unit/shared/program.h"
-
-static void begin(Maker *m)
-{
-    maker_init(m);
-    m->b.info[0].partitions = FAKE_RANKS;
-}
-
-static uint32_t clique(Maker *m, uint32_t groups, const int64_t *numbers, uint32_t count)
-{
-    PlanClique c = {.name = plan_string(&m->b, "group"),
-                    .mode = PLAN_FLATTENED_ID,
-                    .group_count = groups,
-                    .groups = plan_add_numbers(&m->b, numbers, count),
-                    .number_count = count};
-    return plan_add_cliques(&m->b, &c, 1);
-}
-
-static uint32_t all(Maker *m)
-{
-    return clique(m, 1, (int64_t[]){4, 0, 1, 2, 3}, 5);
-}
-
-/* A collective of a new s32[n] argument into a new s32[out] result. */
-static PlanCollective *collective(Maker *m, uint32_t kind, uint32_t on, int64_t n,
-                                  int64_t out)
-{
-    PlanCollective op = {.kind = kind,
-                         .reduction = PLAN_REDUCE_SUM,
-                         .dtype = plan_string(&m->b, "s32"),
-                         .clique = on,
-                         .dtypes = PLAN_NONE};
-    PlanArg args[2] = {reads(maker_value(m, false, n, PLAN_NONE, PLAN_ALIAS_NONE)),
-                       writes(maker_value(m, true, out, PLAN_NONE, PLAN_ALIAS_NONE))};
-    uint32_t index = plan_add_collectives(&m->b, &op, 1);
-    maker_command(m, PLAN_COLLECTIVE, index, args, 2);
-    return &m->b.collectives[index];
-}
-
-typedef struct World {
-    Program program;
-    gxrt_session *session;
-    gxrt_buffer arguments[FAKE_RANKS][4], results[FAKE_RANKS][4];
-    gxrt_run runs[FAKE_RANKS];
-} World;
-
-static void open_world(World *w, Maker *m, const gxrt_session_options *options)
-{
-    w->program = open_program(m, "", 0);
-    memset(fake_nccl_log, 0, sizeof fake_nccl_log);
-    if (session_create(w->program.program, options, &fake_api, NULL, &fake_nccl,
-                       &w->session) != GXRT_OK)
-        fail_msg("%s", gxrt_last_error());
-    const Plan *p = w->session->plan;
-    for (size_t d = 0; d < FAKE_RANKS; d++) {
-        for (uint32_t i = 0; i < p->arguments_count; i++) {
-            gxrt_buffer *b = &w->arguments[d][i];
-            *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = p->arguments[i].bytes};
-            assert_int_equal(gxrt_allocate(w->session, d, b->bytes, &b->data), GXRT_OK);
-        }
-        for (uint32_t i = 0; i < p->results_count; i++) {
-            gxrt_buffer *b = &w->results[d][i];
-            *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = p->results[i].bytes};
-            assert_int_equal(gxrt_allocate(w->session, d, b->bytes, &b->data), GXRT_OK);
-            memset(b->data, 0x5a, b->bytes);
-        }
-        w->runs[d] = (gxrt_run){sizeof *w->runs,    NULL,          w->arguments[d],
-                                p->arguments_count, w->results[d], p->results_count};
-    }
-}
-
-static void run(World *w)
-{
-    if (gxrt_execute(w->session, FAKE_RANKS, w->runs) != GXRT_OK)
-        fail_msg("%s", gxrt_last_error());
-}
-
-/* `lonely`: so many communicators were closed without the others. */
-static void end_world(World *w, int lonely)
-{
-    for (size_t d = 0; d < FAKE_RANKS; d++) {
-        for (int i = 0; i < 4; i++) {
-            gxrt_free(w->session, d, w->arguments[d][i].data);
-            gxrt_free(w->session, d, w->results[d][i].data);
-        }
-    }
-    gxrt_session_destroy(w->session);
-    close_program(&w->program);
-    assert_int_equal(fake_comms, 0);
-    assert_int_equal(fake_nccl_lonely, lonely);
-    fake_nccl_lonely = 0;
-    memset(w, 0, sizeof *w);
-}
-
-static void close_world(World *w)
-{
-    end_world(w, 0);
-}
+#include "tests/unit/shared/fake_world.h"
 
 static void expect_log(size_t device, const char *want)
 {
@@ -126,15 +28,15 @@ static void test_all_are_noted(void **state)
     enum { TIMES = 500 };
     (void)state;
     Maker m;
-    World w = {0};
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, all(&m), 8, 8);
-    open_world(&w, &m, NULL);
+    FakeWorld w = {0};
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 8, 8);
+    world_open(&w, &m, NULL);
     fake_records = 0;
     for (int i = 0; i < TIMES; i++)
-        run(&w);
+        world_run(&w);
     assert_int_equal(fake_records, 2 * TIMES * FAKE_RANKS);
-    close_world(&w);
+    world_close(&w);
     assert_true(fake_relaxed > 0); /* the caller may capture while the watchdog asks */
 }
 
@@ -145,12 +47,12 @@ static void test_cliques(void **state)
 {
     (void)state;
     Maker m;
-    World w = {0};
-    begin(&m);
-    uint32_t halves = clique(&m, 2, (int64_t[]){2, 0, 1, 2, 2, 3}, 6);
-    collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
-    collective(&m, PLAN_ALL_REDUCE, all(&m), 8, 8);
-    open_world(&w, &m, NULL);
+    FakeWorld w = {0};
+    world_begin(&m);
+    uint32_t halves = world_clique(&m, 2, (int64_t[]){2, 0, 1, 2, 2, 3}, 6);
+    world_collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 8, 8);
+    world_open(&w, &m, NULL);
     expect_log(0, "init 0 of 4; split 0 key 0 share=1; ");
     expect_log(1, "init 1 of 4; split 0 key 1 share=1; ");
     expect_log(2, "init 2 of 4; split 1 key 0 share=1; ");
@@ -158,7 +60,7 @@ static void test_cliques(void **state)
     assert_int_equal(fake_comms, 8);
     memset(fake_nccl_log, 0, sizeof fake_nccl_log);
     for (int i = 0; i < 20; i++)
-        run(&w);
+        world_run(&w);
     for (size_t d = 0; d < FAKE_RANKS; d++) {
         char *at = fake_nccl_log[d];
         for (int i = 0; i < 20; i++) {
@@ -169,7 +71,7 @@ static void test_cliques(void **state)
         }
         assert_int_equal(*at, 0);
     }
-    close_world(&w);
+    world_close(&w);
 }
 
 /* rows: collectives.J3 (edge: no groups, groups that leave devices out, groups in another order;
@@ -178,36 +80,38 @@ static void test_splits(void **state)
 {
     (void)state;
     Maker m;
-    World w = {0};
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4); /* the whole world: no split */
-    open_world(&w, &m, NULL);
+    FakeWorld w = {0};
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4,
+                     4); /* the whole world: no split */
+    world_open(&w, &m, NULL);
     expect_log(3, "init 3 of 4; ");
-    close_world(&w);
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4, 4);
-    open_world(&w, &m, NULL);
+    world_close(&w);
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4,
+                     4);
+    world_open(&w, &m, NULL);
     expect_log(1, "init 1 of 4; split 0 key 1 share=1; ");
     expect_log(2, "init 2 of 4; split -1 key 0 share=1; ");
     expect_log(3, "init 3 of 4; split -1 key 0 share=1; ");
-    run(&w);
+    world_run(&w);
     assert_null(strstr(fake_nccl_log[2], "all-reduce"));
-    close_world(&w);
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, clique(&m, 3, (int64_t[]){2, 1, 0, 1, 2, 1, 3}, 7), 4,
-               4);
-    open_world(&w, &m, NULL);
+    world_close(&w);
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE,
+                     world_clique(&m, 3, (int64_t[]){2, 1, 0, 1, 2, 1, 3}, 7), 4, 4);
+    world_open(&w, &m, NULL);
     expect_log(0, "init 0 of 4; split 0 key 1 share=1; ");
     expect_log(1, "init 1 of 4; split 0 key 0 share=1; ");
     expect_log(2, "init 2 of 4; split -1 key 0 share=1; "); /* groups of one need none */
-    close_world(&w);
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, clique(&m, 4, (int64_t[]){1, 0, 1, 1, 1, 2, 1, 3}, 8),
-               4, 4);
-    open_world(&w, &m, NULL);
+    world_close(&w);
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE,
+                     world_clique(&m, 4, (int64_t[]){1, 0, 1, 1, 1, 2, 1, 3}, 8), 4, 4);
+    world_open(&w, &m, NULL);
     expect_log(0, "init 0 of 4; ");
-    run(&w); /* copies */
-    close_world(&w);
+    world_run(&w); /* copies */
+    world_close(&w);
 }
 
 /* rows: collectives.B7 (edge: joined commands are one NCCL group, others one each) */
@@ -216,23 +120,23 @@ static void test_joined(void **state)
     (void)state;
     for (int joined = 0; joined < 2; joined++) {
         Maker m;
-        World w = {0};
-        begin(&m);
-        uint32_t everybody = all(&m);
-        collective(&m, PLAN_ALL_REDUCE, everybody, 4, 4);
-        collective(&m, PLAN_ALL_GATHER, everybody, 2, 8);
-        collective(&m, PLAN_ALL_REDUCE, everybody, 8, 8);
+        FakeWorld w = {0};
+        world_begin(&m);
+        uint32_t everybody = world_clique_of_all(&m);
+        world_collective(&m, PLAN_ALL_REDUCE, everybody, 4, 4);
+        world_collective(&m, PLAN_ALL_GATHER, everybody, 2, 8);
+        world_collective(&m, PLAN_ALL_REDUCE, everybody, 8, 8);
         m.b.collectives[0].flags = joined ? PLAN_COLLECTIVE_JOINED : 0;
-        open_world(&w, &m, NULL);
+        world_open(&w, &m, NULL);
         memset(fake_nccl_log, 0, sizeof fake_nccl_log);
         memset(fake_nccl_groups, 0, sizeof fake_nccl_groups);
-        run(&w);
+        world_run(&w);
         for (size_t d = 0; d < FAKE_RANKS; d++) {
             expect_log(d, "all-reduce 4 type 2 op 0 of 4; all-gather 2 type 2 of 4; "
                           "all-reduce 8 type 2 op 0 of 4; ");
             assert_int_equal(fake_nccl_groups[d], joined ? 2 : 3);
         }
-        close_world(&w);
+        world_close(&w);
     }
 }
 
@@ -248,27 +152,28 @@ static void test_channels(void **state)
     assert_int_equal(nccl_channels(90, 22700, 16), 16);
     assert_int_equal(nccl_channels(120, 22800, 0), INT_MIN);
     Maker m;
-    World w = {0};
+    FakeWorld w = {0};
     gxrt_session_options options = {.struct_size = sizeof options, .max_channels = 8};
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4, 4);
-    open_world(&w, &m, &options);
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4,
+                     4);
+    world_open(&w, &m, &options);
     expect_log(0, "init 0 of 4 channels=8; split 0 key 0 channels=8 share=1; ");
-    close_world(&w);
+    world_close(&w);
     fake_sm = 100;
     fake_nccl_version = 22800;
-    begin(&m);
+    world_begin(&m);
     m.b.info[0].sm = 100;
     m.b.info[0].target = plan_string(&m.b, "sm_100a");
-    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4);
-    open_world(&w, &m, NULL);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4, 4);
+    world_open(&w, &m, NULL);
     expect_log(0, "init 0 of 4 channels=32; ");
-    close_world(&w);
+    world_close(&w);
     fake_sm = 90;
     fake_nccl_version = 22707;
 }
 
-static int32_t first_of(World *w, size_t device, size_t result)
+static int32_t first_of(FakeWorld *w, size_t device, size_t result)
 {
     int32_t x;
     memcpy(&x, w->results[device][result].data, sizeof x);
@@ -281,18 +186,18 @@ static void test_calls(void **state)
 {
     (void)state;
     Maker m;
-    World w = {0};
-    begin(&m);
-    uint32_t on = all(&m);
-    collective(&m, PLAN_ALL_GATHER, on, 2, 8);
-    collective(&m, PLAN_REDUCE_SCATTER, on, 8, 2)->reduction = PLAN_REDUCE_MAX;
-    PlanCollective *permute = collective(&m, PLAN_COLLECTIVE_PERMUTE, on, 2, 2);
+    FakeWorld w = {0};
+    world_begin(&m);
+    uint32_t on = world_clique_of_all(&m);
+    world_collective(&m, PLAN_ALL_GATHER, on, 2, 8);
+    world_collective(&m, PLAN_REDUCE_SCATTER, on, 8, 2)->reduction = PLAN_REDUCE_MAX;
+    PlanCollective *permute = world_collective(&m, PLAN_COLLECTIVE_PERMUTE, on, 2, 2);
     permute->pair_count = 2;
     permute->pairs = plan_add_numbers(&m.b, (int64_t[]){0, 1, 1, 2}, 4);
-    collective(&m, PLAN_ALL_TO_ALL, on, 4, 4);
-    open_world(&w, &m, NULL);
+    world_collective(&m, PLAN_ALL_TO_ALL, on, 4, 4);
+    world_open(&w, &m, NULL);
     memset(fake_nccl_log, 0, sizeof fake_nccl_log);
-    run(&w);
+    world_run(&w);
 #define BEFORE "all-gather 2 type 2 of 4; reduce-scatter 2 type 2 op 2 of 4; "
 #define BEHIND                                                                           \
     "send 1 type 2 to 0; receive 1 type 2 from 0; send 1 type 2 to 1; "                  \
@@ -305,7 +210,7 @@ static void test_calls(void **state)
     assert_int_equal(first_of(&w, 0, 2), 0);
     assert_int_equal(first_of(&w, 1, 2), 0x5a5a5a5a); /* the fake NCCL moves nothing */
     assert_int_equal(first_of(&w, 3, 2), 0);
-    close_world(&w);
+    world_close(&w);
 }
 
 /* Buffer k of a tuple is for rank k, and comes from it. */
@@ -313,12 +218,12 @@ static void test_tuple(void **state)
 {
     (void)state;
     Maker m;
-    World w = {0};
-    begin(&m);
+    FakeWorld w = {0};
+    world_begin(&m);
     PlanCollective op = {.kind = PLAN_ALL_TO_ALL,
                          .flags = PLAN_COLLECTIVE_TUPLE,
                          .dtype = plan_string(&m.b, "s32"),
-                         .clique = all(&m),
+                         .clique = world_clique_of_all(&m),
                          .dtypes = PLAN_NONE};
     PlanArg args[2 * FAKE_RANKS];
     for (int k = 0; k < FAKE_RANKS; k++) {
@@ -328,15 +233,15 @@ static void test_tuple(void **state)
     }
     maker_command(&m, PLAN_COLLECTIVE, plan_add_collectives(&m.b, &op, 1), args,
                   2 * FAKE_RANKS);
-    open_world(&w, &m, NULL);
+    world_open(&w, &m, NULL);
     memset(fake_nccl_log, 0, sizeof fake_nccl_log);
-    run(&w);
+    world_run(&w);
     for (size_t d = 0; d < FAKE_RANKS; d++)
         expect_log(d, "send 1 type 2 to 0; receive 1 type 2 from 0; "
                       "send 2 type 2 to 1; receive 2 type 2 from 1; "
                       "send 3 type 2 to 2; receive 3 type 2 from 2; "
                       "send 4 type 2 to 3; receive 4 type 2 from 3; ");
-    close_world(&w);
+    world_close(&w);
 }
 
 /* rows: collectives.M1 (memory of colour 1 comes from NCCL and is registered once with each
@@ -345,24 +250,25 @@ static void test_memory(void **state)
 {
     (void)state;
     Maker m;
-    World w = {0};
-    begin(&m);
+    FakeWorld w = {0};
+    world_begin(&m);
     PlanAllocation a = {.kind = PLAN_TEMP, .alignment = 256, .bytes = 512, .colour = 1};
     plan_add_allocations(&m.b, &a, 1);
     a = (PlanAllocation){.kind = PLAN_TEMP, .alignment = 256, .bytes = 256};
     plan_add_allocations(&m.b, &a, 1);
-    collective(&m, PLAN_ALL_REDUCE, clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4, 4);
-    open_world(&w, &m, NULL);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4,
+                     4);
+    world_open(&w, &m, NULL);
     assert_non_null(strstr(fake_nccl_log[0], "memory 512; "));
     assert_non_null(strstr(fake_nccl_log[0], "init 0 of 4; split 0 key 0 share=1; "
                                              "register 512 of 2; "));
     assert_null(strstr(fake_nccl_log[2], "register"));
     assert_null(strstr(fake_nccl_log[0], "memory 256"));
-    run(&w);
-    close_world(&w); /* and nothing is held */
+    world_run(&w);
+    world_close(&w); /* and nothing is held */
 }
 
-static uint64_t rounds(const World *w)
+static uint64_t rounds(const FakeWorld *w)
 {
     uint64_t n = 0;
     const gxrt_session *s = w->session;
@@ -379,18 +285,18 @@ static void test_rendezvous(void **state)
     (void)state;
     for (int i = 0; i < 100; i++) {
         Maker m;
-        World w = {0};
-        begin(&m);
-        uint32_t halves = clique(&m, 2, (int64_t[]){2, 0, 1, 2, 2, 3}, 6);
-        collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
-        collective(&m, PLAN_ALL_REDUCE, all(&m), 8, 8);
-        open_world(&w, &m, NULL);
+        FakeWorld w = {0};
+        world_begin(&m);
+        uint32_t halves = world_clique(&m, 2, (int64_t[]){2, 0, 1, 2, 2, 3}, 6);
+        world_collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
+        world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 8, 8);
+        world_open(&w, &m, NULL);
         assert_int_equal(rounds(&w), 0);
         for (int k = 0; k < 5; k++) {
-            run(&w);
+            world_run(&w);
             assert_int_equal(rounds(&w), 2 * 2 + 2);
         }
-        close_world(&w);
+        world_close(&w);
     }
 }
 
@@ -411,11 +317,11 @@ static void test_late_device(void **state)
 {
     (void)state;
     Maker m;
-    World w = {0};
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4);
-    open_world(&w, &m, NULL);
-    run(&w);
+    FakeWorld w = {0};
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4, 4);
+    world_open(&w, &m, NULL);
+    world_run(&w);
     int before[FAKE_RANKS];
     memcpy(before, fake_nccl_groups, sizeof before);
     failing = w.session;
@@ -428,7 +334,7 @@ static void test_late_device(void **state)
         assert_int_equal(fake_nccl_groups[d], before[d]);
     fake_on_record = NULL;
     fake_nccl_failing = -1;
-    end_world(&w, FAKE_RANKS);
+    world_end(&w, FAKE_RANKS);
 }
 
 /* rows: collectives.J2 (edge: NCCL too old) */
@@ -436,8 +342,8 @@ static void test_old(void **state)
 {
     (void)state;
     Maker m;
-    begin(&m);
-    collective(&m, PLAN_ALL_REDUCE, all(&m), 4, 4);
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4, 4);
     Program p = open_program(&m, "", 0);
     gxrt_session *s;
     fake_nccl_version = 22605;

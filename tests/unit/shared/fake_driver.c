@@ -12,7 +12,9 @@
 #include "tests/unit/shared/fake_driver.h"
 
 int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed, fake_endless;
+int fake_device_records[FAKE_DEVICES], fake_stops[FAKE_DEVICES];
 void (*fake_on_record)(void);
+void (*fake_on_wait)(CUstream, CUstream);
 uint32_t fake_grid, fake_block;
 int fake_sm = 90, fake_driver = 13000, fake_other_sm;
 char fake_log[4096];
@@ -73,7 +75,7 @@ static CUresult fake_text(CUresult error, const char **text)
 
 static CUresult fake_device_count(int *count)
 {
-    *count = 4;
+    *count = FAKE_DEVICES;
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
@@ -145,16 +147,22 @@ static CUresult fake_stream_priorities(int *least, int *greatest)
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
-/* Each knows its device. */
+/* Each knows its device; an event, what was recorded last. */
+typedef struct Object {
+    int device;
+    int record; /* the number of the record among those of the device, from 1 */
+    CUstream stream;
+} Object;
+
 static CUresult fake_object(void **out)
 {
     need_context();
     if (fails())
         return CUDA_ERROR_UNKNOWN;
-    int *object = malloc(sizeof *object);
+    Object *object = calloc(1, sizeof *object);
     if (!object)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *object = fake_current;
+    object->device = fake_current;
     *out = object;
     count_live(1);
     return CUDA_SUCCESS;
@@ -353,9 +361,9 @@ static CUresult fake_stream_query(CUstream stream)
 static CUresult fake_stream_wait(CUstream stream, CUevent event, unsigned flags)
 {
     need_context();
-    (void)stream;
-    (void)event;
     (void)flags;
+    if (fake_on_wait)
+        fake_on_wait(stream, ((const Object *)event)->stream);
     note("wait ");
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
@@ -377,10 +385,13 @@ static CUresult fake_event_destroy(CUevent event)
 static CUresult fake_event_record(CUevent event, CUstream stream)
 {
     need_context();
-    assert_int_equal(*(const int *)event, fake_current);
-    (void)stream;
+    Object *e = (Object *)event;
+    assert_int_equal(e->device, fake_current);
     if (fake_on_record)
         fake_on_record();
+    e->stream = stream;
+    e->record =
+        __atomic_add_fetch(&fake_device_records[fake_current], 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&fake_records, 1, __ATOMIC_SEQ_CST);
     note("record ");
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
@@ -394,8 +405,10 @@ static CUresult fake_event_synchronize(CUevent event)
 
 static CUresult fake_event_query(CUevent event)
 {
-    (void)event;
-    return is_endless() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    const Object *e = (const Object *)event;
+    int stops = __atomic_load_n(&fake_stops[e->device], __ATOMIC_SEQ_CST);
+    bool behind = stops > 0 && e->record >= stops;
+    return behind || is_endless() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult fake_event_elapsed(float *milliseconds, CUevent start, CUevent end)

@@ -30,7 +30,8 @@ typedef struct Hall {
 int fake_nccl_version = 22707;
 char fake_nccl_log[FAKE_RANKS][2048];
 int fake_nccl_groups[FAKE_RANKS];
-int fake_nccl_failing = -1;
+int fake_nccl_failing = -1, fake_nccl_broken = -1;
+bool fake_nccl_talks;
 int fake_comms, fake_nccl_lonely;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -88,8 +89,11 @@ static const char *error_string(ncclResult_t result)
 
 static const char *last_error(ncclComm_t comm)
 {
-    (void)comm;
-    return "";
+    static _Thread_local char text[32];
+    text[0] = 0;
+    if (comm && fake_nccl_talks)
+        snprintf(text, sizeof text, "rank %d of %d", comm->rank, comm->ranks);
+    return text;
 }
 
 static ncclResult_t unique_id(ncclUniqueId *out)
@@ -177,7 +181,8 @@ static ncclResult_t comm_close(ncclComm_t comm)
 /* A split is there when the state of what was split has become success, not before; what is finalized is closed then. */
 static ncclResult_t comm_async_error(ncclComm_t comm, ncclResult_t *error)
 {
-    *error = ncclSuccess;
+    bool broken = __atomic_load_n(&fake_nccl_broken, __ATOMIC_SEQ_CST) == comm->rank;
+    *error = broken ? 3 : ncclSuccess;
     if ((comm->part_out || comm->is_finalizing) && comm->asked++ < 3) {
         *error = ncclInProgress;
     } else if (comm->is_finalizing) {

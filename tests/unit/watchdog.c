@@ -1,0 +1,252 @@
+/* What the watchdog of a session says and does, on four fake devices whose streams stop where a test says so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "runtime/collective/collective.h"
+#include "tests/unit/shared/fake_driver.h"
+#include "tests/unit/shared/fake_world.h"
+
+static char warning[1024]; /* the last */
+static atomic_int warnings;
+
+static void keep_log(void *user, int level, const char *text)
+{
+    (void)user;
+    if (level > 1)
+        return;
+    snprintf(warning, sizeof warning, "%s", text);
+    warnings++;
+}
+
+static void pause_briefly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+/* `count` all-reduces of all devices on the caller's stream. */
+static void open_reduces(FakeWorld *w, int count, double timeout)
+{
+    Maker m;
+    const gxrt_session_options options = {
+        .struct_size = sizeof options, .timeout_seconds = timeout, .log = keep_log};
+    world_begin(&m);
+    uint32_t all = world_clique_of_all(&m);
+    for (int i = 0; i < count; i++)
+        world_collective(&m, PLAN_ALL_REDUCE, all, 4, 4);
+    world_open(w, &m, &options);
+    warnings = 0;
+    memset(fake_device_records, 0, sizeof fake_device_records);
+}
+
+/* Lets all streams go on, and ends what the watchdog has aborted. */
+static void close_failed(FakeWorld *w)
+{
+    memset(fake_stops, 0, sizeof fake_stops);
+    world_end(w, FAKE_RANKS);
+}
+
+/* Waits until the watchdog has struck, and says so on every device. */
+static void await_strike(FakeWorld *w, const char *report)
+{
+    gxrt_status st = GXRT_OK;
+    for (int i = 0; i < 4000 && st == GXRT_OK; i++) {
+        pause_briefly();
+        st = gxrt_synchronize(w->session, 0);
+    }
+    assert_int_equal(st, GXRT_WORLD_FAILED);
+    assert_string_equal(gxrt_last_error(), report);
+    assert_int_equal(gxrt_synchronize(w->session, 3), GXRT_WORLD_FAILED);
+    assert_int_equal(gxrt_execute(w->session, FAKE_RANKS, w->runs), GXRT_WORLD_FAILED);
+}
+
+#define REDUCE(n) "all-reduce instruction (command " #n ")"
+#define FOURSOME " among devices 0, 1, 2, 3"
+#define THE_END "; the communicators were aborted: end or restart all ranks"
+
+/* Device 1 waits in the second of three collectives, since device 2 has not come to the first: that one is named.
+ * It is warned of once, when half of the time is over. */
+static void test_report(void **state)
+{
+#define PLACES                                                                           \
+    "; device 0: has nothing queued, last done: " REDUCE(                                \
+        2) "; device 1: waits "                                                          \
+           "in " REDUCE(                                                                 \
+               1) ", 1 more "                                                            \
+                  "behind it "                                                           \
+                  "up "                                                                  \
+                  "to"                                                                   \
+                  " " REDUCE(2) ", last done: " REDUCE(                                  \
+                      0) "; device 2: has "                                              \
+                         "not "                                                          \
+                         "reached " REDUCE(0) ", 2 more behind it up to " REDUCE(        \
+                             2) ", "                                                     \
+                                "las"                                                    \
+                                "t "                                                     \
+                                "don"                                                    \
+                                "e: "                                                    \
+                                "non"                                                    \
+                                "e "                                                     \
+                                "yet"                                                    \
+                                "; "                                                     \
+                                "dev"                                                    \
+                                "ice"                                                    \
+                                " 3:"                                                    \
+                                " wa"                                                    \
+                                "its"                                                    \
+                                " in"                                                    \
+                                " " REDUCE(2) ", "                                       \
+                                              "last "                                    \
+                                              "done:"                                    \
+                                              " " REDUCE(1)
+    (void)state;
+    FakeWorld w = {0};
+    open_reduces(&w, 3, 1);
+    fake_nccl_talks = true;
+    fake_stops[1] = 4; /* it reaches, does, reaches */
+    fake_stops[2] = 1;
+    fake_stops[3] = 6;
+    world_run(&w);
+    await_strike(&w,
+                 "device 2: " REDUCE(0) FOURSOME " was not done within 1 s"
+                                                 " (NCCL: rank 2 of 4)" PLACES THE_END);
+    assert_string_equal(warning, "device 2: " REDUCE(0) FOURSOME
+                        " is not done after 0.5 s, waiting 0.5 s more"
+                        " (NCCL: rank 2 of 4)" PLACES);
+    assert_int_equal(warnings, 1);
+    fake_nccl_talks = false;
+    close_failed(&w);
+}
+
+/* A wait that ends in time is only warned of; so is the next. */
+static void test_warned_again(void **state)
+{
+    (void)state;
+    FakeWorld w = {0};
+    open_reduces(&w, 1, 2);
+    for (int i = 1; i <= 2; i++) {
+        __atomic_store_n(&fake_stops[1], 2 * i, __ATOMIC_SEQ_CST);
+        world_run(&w);
+        for (int k = 0; k < 4000 && warnings < i; k++)
+            pause_briefly();
+        assert_int_equal(warnings, i);
+        assert_non_null(strstr(warning, "device 1: waits in " REDUCE(0)));
+    }
+    __atomic_store_n(&fake_stops[1], 0, __ATOMIC_SEQ_CST);
+    world_close(&w);
+    assert_int_equal(warnings, 2);
+}
+
+static gxrt_session *held;
+
+/* Device 1 comes when all is over. */
+static void hold(void)
+{
+    while (fake_current == 1 && !held->devices[1].is_aborted)
+        pause_briefly();
+}
+
+/* In the first run host code waits for all devices; a device that does not come is the one without a wait. */
+static void test_host_waits(void **state)
+{
+#define WAITS                                                                            \
+    "waiting for the other local devices at " REDUCE(0) ", last done: " REDUCE(0)
+    (void)state;
+    FakeWorld w = {0};
+    open_reduces(&w, 1, 1);
+    held = w.session;
+    fake_on_record = hold;
+    assert_int_equal(gxrt_execute(w.session, FAKE_RANKS, w.runs), GXRT_WORLD_FAILED);
+    fake_on_record = NULL;
+    assert_string_equal(
+        gxrt_last_error(),
+        "device 0: waiting for the other local devices was not done within 1 s"
+        "; device 0: " WAITS "; device 1: has nothing queued, last done: none yet"
+        "; device 2: " WAITS "; device 3: " WAITS THE_END);
+    assert_int_equal(warnings, 1);
+    close_failed(&w);
+}
+
+/* What the transport finds by itself ends all waiting, long before the time is over. */
+static void test_broken(void **state)
+{
+#define IDLE " has nothing queued, last done: " REDUCE(0)
+    (void)state;
+    FakeWorld w = {0};
+    open_reduces(&w, 1, 1000);
+    world_run(&w);
+    __atomic_store_n(&fake_nccl_broken, 2, __ATOMIC_SEQ_CST);
+    await_strike(&w, "device 2: waiting has failed: the fake NCCL's error"
+                     "; device 0:" IDLE "; device 1:" IDLE "; device 2:" IDLE
+                     "; device 3:" IDLE THE_END);
+    assert_int_equal(warnings, 0);
+    fake_nccl_broken = -1;
+    close_failed(&w);
+}
+
+static gxrt_session *ordering;
+static char waits[FAKE_RANKS][256];
+
+static size_t stream_number(CUstream stream)
+{
+    const Device *d = &ordering->devices[fake_current];
+    size_t i = 0;
+    while (i < ordering->plan->streams_count && d->streams[i] != stream)
+        i++;
+    return i;
+}
+
+static void keep_wait(CUstream stream, CUstream recorded)
+{
+    char *text = waits[fake_current];
+    size_t at = strlen(text);
+    snprintf(text + at, sizeof waits[0] - at, "%zu<%zu ", stream_number(stream),
+             stream_number(recorded));
+}
+
+/* Calls on one communicator wait for each other where their streams are two. */
+static void test_streams(void **state)
+{
+    static const uint32_t streams[] = {1, 2, 2, 1};
+    (void)state;
+    Maker m;
+    FakeWorld w = {0};
+    world_begin(&m);
+    PlanStream stream = {.kind = PLAN_STREAM_COLLECTIVE};
+    plan_add_streams(&m.b, &stream, 1);
+    plan_add_streams(&m.b, &stream, 1);
+    uint32_t all = world_clique_of_all(&m);
+    for (uint32_t i = 0; i < 4; i++) {
+        world_collective(&m, PLAN_ALL_REDUCE, all, 4, 4);
+        m.b.commands[i].stream = streams[i];
+    }
+    world_open(&w, &m, NULL);
+    ordering = w.session;
+    fake_on_wait = keep_wait;
+    for (int i = 0; i < 2; i++) {
+        memset(waits, 0, sizeof waits);
+        world_run(&w);
+        for (int d = 0; d < FAKE_RANKS; d++)
+            assert_string_equal(waits[d], "1<0 2<0 2<1 1<2 0<1 0<2 ");
+    }
+    fake_on_wait = NULL;
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_report),     cmocka_unit_test(test_warned_again),
+        cmocka_unit_test(test_host_waits), cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_streams),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
