@@ -478,7 +478,8 @@ static void find_profile(Join *j)
                  .comp = j->comp,
                  .is_body = j->is_body,
                  .slices = j->slices,
-                 .called = j->called};
+                 .called = j->called,
+                 .most_steps = GRAPH_STEPS};
     graph_make(g);
     uint32_t *order = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->count + 1);
     j->called[j->comp->id] = memory_order(g, order);

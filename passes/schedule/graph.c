@@ -9,8 +9,6 @@
 #include "ir/custom_call/custom_call.h"
 #include "passes/schedule/in_place.h"
 
-#define PATH_STEPS (1 << 22) /* of searches for circles, in one computation */
-
 void edges_add(Arena *a, Edges *e, uint32_t x)
 {
     e->list = arena_grow(a, e->list, &e->capacity, (size_t)e->count + 1, sizeof x);
@@ -42,7 +40,7 @@ static bool find_reached(Graph *s, const Edges *edges, uint32_t from, uint32_t f
             edges_add(s->scratch, found, x);
         }
         s->steps += next->count + 1;
-        if (s->steps > PATH_STEPS)
+        if (s->steps > s->most_steps)
             return false;
     }
     return true;
@@ -314,7 +312,7 @@ void graph_make(Graph *s)
     s->stamp = ARENA_ARRAY(s->scratch, uint32_t, n);
     s->before = ARENA_ARRAY(s->scratch, Edges, n);
     s->rank = ARENA_ARRAY(s->scratch, uint32_t, n);
-    s->search = s->steps = 0;
+    s->steps = 0;
     s->led = s->leading = (Edges){0};
     for (uint32_t i = 0; i < s->count; i++) {
         s->rank[i] = i;

@@ -41,10 +41,14 @@ typedef struct Graph {
     uint32_t *stamp;       /* [count] of the search that has seen it */
     uint32_t *rank;        /* [count] a topological order */
     Edges led, leading;    /* what two searches have found */
-    uint32_t search, steps;
+    uint32_t search;
+    uint32_t steps,
+        most_steps; /* of all searches for circles: with more there may be one */
 } Graph;
 
-/* Fills all from scratch, comp, is_body, slices and called. */
+enum { GRAPH_STEPS = 1 << 22 }; /* the most of a compile */
+
+/* Fills all from scratch, comp, is_body, slices, called and most_steps. */
 void graph_make(Graph *s);
 
 /* Bytes that appear when instruction i runs, and those that nobody needs afterwards: `readers` are

@@ -224,7 +224,8 @@ bool pass_schedule(Module *m, PassContext *cx)
     if (m->config.is_scheduled)
         return false;
     module_sort(m);
-    Scheduler s = {.graph = {.scratch = cx->scratch}, .cx = cx};
+    Scheduler s = {.graph = {.scratch = cx->scratch, .most_steps = GRAPH_STEPS},
+                   .cx = cx};
     Computations programs = module_programs(m, cx->scratch);
     const bool *is_body = module_loop_bodies(m, cx->scratch);
     s.graph.called = ARENA_ARRAY(cx->scratch, int64_t, (size_t)m->computation_count + 1);

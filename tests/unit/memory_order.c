@@ -34,7 +34,8 @@ static void setup(Fixture *f, const char *text)
 static void make_graph(Fixture *f, Computation *comp, bool is_body, int64_t inside)
 {
     computation_sort(comp);
-    f->graph = (Graph){.scratch = f->arena, .comp = comp, .is_body = is_body};
+    f->graph = (Graph){
+        .scratch = f->arena, .comp = comp, .is_body = is_body, .most_steps = GRAPH_STEPS};
     f->graph.called =
         ARENA_ARRAY(f->arena, int64_t, (size_t)f->module->computation_count + 1);
     for (uint32_t i = 0; i < f->module->computation_count; i++)
@@ -410,6 +411,30 @@ static void updates_wait_for_readers(void **state)
     assert_true(in_place > 100 && copied > 100);
 }
 
+/* That c, which stands behind it, may come before v is found in four steps: v with one reader, c with one operand,
+ * neither of them between the two. With fewer v is no update in place; each computation has its own. */
+static void searches_end(void **state)
+{
+    (void)state;
+    for (uint32_t most = 0; most < 6; most++) {
+        Fixture f;
+        setup(&f,
+              "ENTRY e { q = f32[8] parameter(0) a = f32[64] custom-call(q), "
+              "custom_call_target=\"f\" v = f32[64] custom-call(a, q), "
+              "custom_call_target=\"f\", output_to_operand_aliasing={{}: (0, {})} c = "
+              "f32[8] custom-call(a), custom_call_target=\"f\" ROOT t = (f32[8], "
+              "f32[64]) tuple(c, v) }");
+        make_graph(&f, f.module->entry, false, 0);
+        Graph *g = &f.graph;
+        g->most_steps = most;
+        for (int i = 0; i < 3; i++) {
+            graph_make(g);
+            assert_int_equal(g->buffer[2], most < 4 ? 2 : 1);
+        }
+        arena_destroy(f.arena);
+    }
+}
+
 /* -- heaps -------------------------------------------------------------------------------------- */
 
 enum { HEAP_ENTRIES = 40, HEAP_STEPS = 4000 };
@@ -473,6 +498,7 @@ int main(void)
         cmocka_unit_test(buffers_count_once),
         cmocka_unit_test(small_graphs),
         cmocka_unit_test(updates_wait_for_readers),
+        cmocka_unit_test(searches_end),
         cmocka_unit_test(heaps_give_the_lowest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
