@@ -27,7 +27,7 @@ void plan_builder_deinit(PlanBuilder *b);
 /* plan_add_kernels(b, records, count) and its like append `count` records and return the
  * index of the first. `records` NULL appends zeroed ones, to be filled in place. */
 #define PLAN_SECTION(id, name, Record)                                                   \
-    uint32_t plan_add_##name(PlanBuilder *b, const Record *records, uint32_t count);
+    uint32_t plan_add_##name(PlanBuilder *b, const Record *records, size_t count);
 PLAN_SECTIONS(PLAN_SECTION)
 #undef PLAN_SECTION
 

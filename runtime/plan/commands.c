@@ -186,8 +186,11 @@ bool plan_read_fill(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 bool plan_read_launch(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     (void)args;
-    return (c->index < r->p->kernels_count &&
-            c->arg_count == r->p->kernels[c->index].parameter_count) ||
+    uint32_t count = r->p->kernels_count;
+    if (c->index >= count) {
+        return plan_fail(r, "a launch of kernel %u, there are %u", c->index, count);
+    }
+    return c->arg_count == r->p->kernels[c->index].parameter_count ||
            plan_fail(r, "a launch whose arguments do not fit its kernel");
 }
 

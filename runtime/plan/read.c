@@ -63,6 +63,9 @@ static bool read_header(PlanReader *r, const void *bytes, size_t size, PlanHeade
     if (size < sizeof *header) {
         return plan_fail(r, "the plan is cut off: %zu bytes", size);
     }
+    if (size > UINT32_MAX) { /* records of all kinds are counted by 32 bits */
+        return plan_fail(r, "the plan has %zu bytes, more than %u", size, UINT32_MAX);
+    }
     memcpy(header, bytes, sizeof *header);
     if (memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0) {
         return plan_fail(r, "this is not a plan of gxc");
@@ -121,8 +124,7 @@ static bool read_section(PlanReader *r, const char *bytes, size_t size,
         return plan_fail(r, "section %s of the plan is there twice", name);
     }
     size_t record = record_bytes[s->id];
-    if (s->record_bytes != record || s->bytes % record != 0 ||
-        s->bytes / record >= PLAN_NONE) {
+    if (s->record_bytes != record || s->bytes % record != 0) {
         return plan_fail(r, "section %s of the plan has records of the wrong size", name);
     }
     set_section(r->p, s->id, bytes + s->offset, s->bytes / record);
@@ -315,17 +317,27 @@ static bool read_shape(PlanReader *r, const PlanValue *v)
     return bits != UINT64_MAX && v->bytes == bits / 8 + (bits % 8 != 0);
 }
 
-/* One side of an alias: the other side must name this one. */
-static bool alias_agrees(const PlanValue *v, uint32_t index, const PlanValue *others,
-                         uint32_t count)
+/* The other side of an alias must name this one. */
+static bool alias_agrees(const PlanValue *v, uint32_t index, const PlanValue *others)
 {
-    if (v->alias == PLAN_NONE) {
-        return v->alias_kind == PLAN_ALIAS_NONE;
-    }
-    return v->alias < count && v->alias_kind != PLAN_ALIAS_NONE &&
-           v->alias_kind <= PLAN_ALIAS_MUST && others[v->alias].alias == index &&
+    return v->alias_kind != PLAN_ALIAS_NONE && v->alias_kind <= PLAN_ALIAS_MUST &&
+           others[v->alias].alias == index &&
            others[v->alias].alias_kind == v->alias_kind &&
            others[v->alias].bytes == v->bytes;
+}
+
+/* Of value `index`, an argument or a result; `others`: the results, or the arguments. */
+static bool read_alias(PlanReader *r, const char *what, uint32_t index,
+                       const PlanValue *v, const PlanValue *others, uint32_t count)
+{
+    if (v->alias != PLAN_NONE && v->alias >= count) {
+        return plan_fail(r, "%s %u of the plan has alias %u, there are %u", what, index,
+                         v->alias, count);
+    }
+    bool agrees = v->alias == PLAN_NONE ? v->alias_kind == PLAN_ALIAS_NONE
+                                        : alias_agrees(v, index, others);
+    return agrees || plan_fail(r, "%s %u of the plan has an alias that does not agree",
+                               what, index);
 }
 
 /* Slices lie in their allocations: one of all its bytes starts where it starts. */
@@ -355,9 +367,8 @@ static bool read_signature(PlanReader *r)
         if (!read_shape(r, v) || !is_whole(p, v, PLAN_ARGUMENT, i)) {
             return plan_fail(r, "argument %u of the plan is damaged", i);
         }
-        if (!alias_agrees(v, i, p->results, p->results_count)) {
-            return plan_fail(
-                r, "argument %u of the plan has an alias that does not agree", i);
+        if (!read_alias(r, "argument", i, v, p->results, p->results_count)) {
+            return false;
         }
         if (!size_agrees(v, p->arguments, p->arguments_count)) {
             return plan_fail(r, "argument %u of the plan is the size of no dimension", i);
@@ -366,9 +377,8 @@ static bool read_signature(PlanReader *r)
     for (uint32_t i = 0; i < p->results_count; i++) {
         const PlanValue *v = &p->results[i];
         bool aliased = v->alias != PLAN_NONE;
-        if (!alias_agrees(v, i, p->arguments, p->arguments_count)) {
-            return plan_fail(r, "result %u of the plan has an alias that does not agree",
-                             i);
+        if (!read_alias(r, "result", i, v, p->arguments, p->arguments_count)) {
+            return false;
         }
         if (!size_agrees(v, p->results, p->results_count)) {
             return plan_fail(r, "result %u of the plan is the size of no dimension", i);

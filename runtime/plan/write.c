@@ -12,13 +12,13 @@ static size_t align16(size_t n)
 
 /* Room for `count` more records; the address of the first new one, or NULL without memory. */
 static void *grow(PlanBuilder *b, void **array, uint32_t *used, uint32_t *capacity,
-                  uint32_t count, size_t record)
+                  size_t count, size_t record)
 {
     if (b->failed || count > PLAN_NONE - 1 - *used) {
         b->failed = true;
         return NULL;
     }
-    uint32_t needed = *used + count;
+    uint32_t needed = *used + (uint32_t)count;
     if (needed > *capacity || !*array) {
         size_t larger = *capacity < 16 ? 16 : (size_t)*capacity + *capacity / 2;
         if (larger < needed) {
@@ -42,7 +42,7 @@ static void *grow(PlanBuilder *b, void **array, uint32_t *used, uint32_t *capaci
 }
 
 #define PLAN_SECTION(id, name, Record)                                                   \
-    uint32_t plan_add_##name(PlanBuilder *b, const Record *records, uint32_t count)      \
+    uint32_t plan_add_##name(PlanBuilder *b, const Record *records, size_t count)        \
     {                                                                                    \
         uint32_t index = b->name##_count;                                                \
         void *array = b->name;                                                           \
@@ -123,12 +123,7 @@ uint32_t plan_string(PlanBuilder *b, const char *text)
             return b->string_table[at];
         }
     }
-    size_t length = strlen(text) + 1;
-    if (length > PLAN_NONE - 1) {
-        b->failed = true;
-        return 0;
-    }
-    uint32_t offset = plan_add_strings(b, text, (uint32_t)length);
+    uint32_t offset = plan_add_strings(b, text, strlen(text) + 1);
     if (b->failed) {
         return 0;
     }

@@ -113,6 +113,41 @@ static void test_cut(void **state)
     free(b.data);
 }
 
+/* Records are counted by 32 bits: of a plan that is longer nothing is read. */
+static void test_long(void **state)
+{
+    (void)state;
+    Plan p;
+    Bytes b = plan_bytes();
+    free(b.data);
+    b = plan_bytes();
+    size_t size = b.size;
+    b.size = UINT32_MAX;
+    assert_non_null(strstr(verdict(b, &p), "has 4294967295 bytes, its header says"));
+    b.size = (size_t)UINT32_MAX + 1;
+    assert_string_equal(verdict(b, &p),
+                        "the plan has 4294967296 bytes, more than 4294967295");
+    b.size = size;
+    expect(b, NULL);
+}
+
+/* A string for which the section has one byte too few. */
+static void test_many_strings(void **state)
+{
+    (void)state;
+    PlanBuilder b;
+    plan_builder_init(&b);
+    uint32_t count = b.strings_count, capacity = b.strings_capacity;
+    b.strings_count = b.strings_capacity = PLAN_NONE - 1 - 3;
+    assert_int_equal(plan_string(&b, "abc"), 0);
+    assert_true(b.failed);
+    assert_int_equal(b.strings_count, PLAN_NONE - 1 - 3);
+    assert_int_equal(plan_string(&b, "x"), 0);
+    b.strings_count = count;
+    b.strings_capacity = capacity;
+    plan_builder_deinit(&b);
+}
+
 /* Each number of the section of numbers, and what is said of it. */
 static void test_sections(void **state)
 {
@@ -347,12 +382,20 @@ static void test_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),          cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_sections),        cmocka_unit_test(test_half_record),
-        cmocka_unit_test(test_unknown_section), cmocka_unit_test(test_missing_section),
-        cmocka_unit_test(test_section_count),   cmocka_unit_test(test_appended),
-        cmocka_unit_test(test_most_sections),   cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_too_many),        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_header),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_many_strings),
+        cmocka_unit_test(test_sections),
+        cmocka_unit_test(test_half_record),
+        cmocka_unit_test(test_unknown_section),
+        cmocka_unit_test(test_missing_section),
+        cmocka_unit_test(test_section_count),
+        cmocka_unit_test(test_appended),
+        cmocka_unit_test(test_most_sections),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
