@@ -166,11 +166,11 @@ static NumberStatus parse_float(DType t, const char *text, size_t length, void *
     return NUMBER_OK;
 }
 
+/* *magnitude is 0 before. */
 static NumberStatus scan_integer(const char *text, size_t length, bool *negative,
                                  uint64_t *magnitude)
 {
     *negative = length > 0 && text[0] == '-';
-    *magnitude = 0;
     if (length == *negative)
         return NUMBER_SYNTAX;
     for (size_t i = *negative; i < length; i++) {
@@ -187,7 +187,7 @@ static NumberStatus scan_integer(const char *text, size_t length, bool *negative
 static NumberStatus parse_integer(DType t, const char *text, size_t length, void *element)
 {
     bool negative;
-    uint64_t magnitude;
+    uint64_t magnitude = 0;
     NumberStatus st = scan_integer(text, length, &negative, &magnitude);
     if (st != NUMBER_OK)
         return st;

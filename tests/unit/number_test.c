@@ -371,10 +371,9 @@ static void test_set_int(void **state)
 /* Of bytes that end where the text does, for the sanitizer. */
 static NumberStatus parse(DType t, const char *text, size_t length, void *element)
 {
-    char *copy = malloc(length);
-    if (length)
-        memcpy(copy, text, length);
-    NumberStatus st = number_parse(t, copy, length, element);
+    char *copy = malloc(length + 1);
+    memcpy(copy + 1, text, length);
+    NumberStatus st = number_parse(t, copy + 1, length, element);
     free(copy);
     return st;
 }
