@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -134,11 +135,47 @@ static void test_finding(void **state)
     test_run(state); /* the next session works */
 }
 
+static char logged[256];
+
+static void keep_log(void *user, int level, const char *text)
+{
+    (void)user;
+    (void)level;
+    snprintf(logged, sizeof logged, "%s", text);
+}
+
+/* A driver that counts GPUs but cannot start is none: the emulator, under the driver's name, whose second start fails. */
+static void test_driver_cannot_start(void **state)
+{
+    (void)state;
+    char folder[64], driver[96], library[4200];
+    Fixture f;
+    snprintf(folder, sizeof folder, "/tmp/gxc-driver-%ld", (long)getpid());
+    snprintf(driver, sizeof driver, "%s/libcuda.so.1", folder);
+    snprintf(library, sizeof library, "%s/libgxemu.so", emu_folder());
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(symlink(library, driver), 0);
+    fixture_init(&f, BYTES, 1);
+    gxrt_session_options options = {.struct_size = sizeof options,
+                                    .allow_native = 1,
+                                    .library_path = folder,
+                                    .log = keep_log};
+    gxrt_session *session = NULL;
+    ok(gxrt_session_create(f.program, &options, &session));
+    assert_string_equal(logged, "no NVIDIA GPU: running on the emulator");
+    gxrt_session_destroy(session);
+    fixture_deinit(&f, 1);
+    assert_int_equal(remove(driver), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
+    setenv("GXEMU_FAIL_CALL", "cuInit:2", 1); /* of the first test */
     setenv("GXEMU_SHADOW", "1", 1);
     setenv("GXEMU_RACE", "1", 1);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_driver_cannot_start), /* first */
         cmocka_unit_test(test_run),
         cmocka_unit_test(test_native_is_asked_for),
         cmocka_unit_test(test_finding),

@@ -1,0 +1,166 @@
+/* Locks of the runtime: what is waited for under a lock is waited for by its owner, and what was made goes. This
+ * program's own functions take the place of the C library's, and call them. */
+#define _GNU_SOURCE /* RTLD_NEXT, gettid */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/collective/store.h"
+#include "tests/unit/shared/fake_world.h"
+
+static atomic_int mutexes, conditions; /* that live */
+static atomic_int foreign; /* waits under a lock that another has, or nobody */
+static atomic_int waits;
+
+static void *next(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+    if (!function)
+        abort();
+    return function;
+}
+
+int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
+{
+    int (*real)(pthread_mutex_t *, const pthread_mutexattr_t *);
+    *(void **)&real = next("pthread_mutex_init");
+    int error = real(m, a);
+    mutexes += error == 0;
+    return error;
+}
+
+int pthread_mutex_destroy(pthread_mutex_t *m)
+{
+    int (*real)(pthread_mutex_t *);
+    *(void **)&real = next("pthread_mutex_destroy");
+    mutexes--;
+    return real(m);
+}
+
+int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *a)
+{
+    int (*real)(pthread_cond_t *, const pthread_condattr_t *);
+    *(void **)&real = next("pthread_cond_init");
+    int error = real(c, a);
+    conditions += error == 0;
+    return error;
+}
+
+int pthread_cond_destroy(pthread_cond_t *c)
+{
+    int (*real)(pthread_cond_t *);
+    *(void **)&real = next("pthread_cond_destroy");
+    conditions--;
+    return real(c);
+}
+
+/* glibc notes who has a lock. */
+static void note_wait(const pthread_mutex_t *m)
+{
+    foreign += m->__data.__owner != gettid();
+    waits++;
+}
+
+int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+    int (*real)(pthread_cond_t *, pthread_mutex_t *);
+    *(void **)&real = next("pthread_cond_wait");
+    note_wait(m);
+    return real(c, m);
+}
+
+int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
+                           const struct timespec *t)
+{
+    int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    *(void **)&real = next("pthread_cond_timedwait");
+    note_wait(m);
+    return real(c, m, t);
+}
+
+static void assert_clean(void)
+{
+    assert_int_equal(mutexes, 0);
+    assert_int_equal(conditions, 0);
+    assert_int_equal(foreign, 0);
+}
+
+/* Threads of devices, rendezvous, the watchdog. */
+static void test_session(void **state)
+{
+    (void)state;
+    for (int collectives = 0; collectives <= 2; collectives++) {
+        Maker m;
+        FakeWorld w = {0};
+        world_begin(&m);
+        uint32_t all = world_clique_of_all(&m);
+        for (int i = 0; i < collectives; i++)
+            world_collective(&m, PLAN_ALL_REDUCE, all, 4, 4);
+        world_open(&w, &m, NULL);
+        for (int i = 0; i < 3; i++)
+            world_run(&w);
+        assert_true(mutexes > 0 && conditions > 0);
+        world_close(&w);
+        assert_clean();
+    }
+    assert_true(waits > 0);
+}
+
+static char address[64];
+
+static void *join_and_leave(void *argument)
+{
+    (void)argument;
+    Store *guest;
+    uint32_t value = 7;
+    gxrt_status st = store_open(address, 1, 2, &guest);
+    st = st == GXRT_OK ? store_get(guest, "late", &value, sizeof value, 10) : st;
+    store_close(guest);
+    return (void *)(uintptr_t)st;
+}
+
+/* Both kinds of stores, with a guest who waits. */
+static void test_store(void **state)
+{
+    (void)state;
+    for (int port = 20000 + getpid() % 10000, tcp = 0; tcp <= 1; port++) {
+        Store *server;
+        pthread_t thread;
+        void *st;
+        uint32_t value = 7;
+        if (tcp)
+            snprintf(address, sizeof address, "tcp://127.0.0.1:%d", port);
+        else
+            snprintf(address, sizeof address, "file:/tmp/gxc-locks-%ld", (long)getpid());
+        gxrt_status opened = store_open(address, 0, 2, &server);
+        if (opened != GXRT_OK && tcp)
+            continue; /* the port is taken */
+        assert_int_equal(opened, GXRT_OK);
+        assert_int_equal(pthread_create(&thread, NULL, join_and_leave, NULL), 0);
+        assert_int_equal(store_put(server, "late", &value, sizeof value, 10), GXRT_OK);
+        pthread_join(thread, &st);
+        store_close(server);
+        assert_null(st);
+        tcp++;
+    }
+    assert_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_session),
+        cmocka_unit_test(test_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
