@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "ir/base/clock.h"
 #include "runtime/collective/collective.h"
 #include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/fake_world.h"
@@ -68,7 +69,9 @@ static void await_strike(FakeWorld *w, const char *report)
     assert_int_equal(gxrt_execute(w->session, FAKE_RANKS, w->runs), GXRT_WORLD_FAILED);
 }
 
-#define REDUCE(n) "all-reduce instruction (command " #n ")"
+#define FIRST "all-reduce instruction (command 0)"
+#define SECOND "all-reduce instruction (command 1)"
+#define THIRD "all-reduce instruction (command 2)"
 #define FOURSOME " among devices 0, 1, 2, 3"
 #define THE_END "; the communicators were aborted: end or restart all ranks"
 
@@ -76,38 +79,14 @@ static void await_strike(FakeWorld *w, const char *report)
  * It is warned of once, when half of the time is over. */
 static void test_report(void **state)
 {
-#define PLACES                                                                           \
-    "; device 0: has nothing queued, last done: " REDUCE(                                \
-        2) "; device 1: waits "                                                          \
-           "in " REDUCE(                                                                 \
-               1) ", 1 more "                                                            \
-                  "behind it "                                                           \
-                  "up "                                                                  \
-                  "to"                                                                   \
-                  " " REDUCE(2) ", last done: " REDUCE(                                  \
-                      0) "; device 2: has "                                              \
-                         "not "                                                          \
-                         "reached " REDUCE(0) ", 2 more behind it up to " REDUCE(        \
-                             2) ", "                                                     \
-                                "las"                                                    \
-                                "t "                                                     \
-                                "don"                                                    \
-                                "e: "                                                    \
-                                "non"                                                    \
-                                "e "                                                     \
-                                "yet"                                                    \
-                                "; "                                                     \
-                                "dev"                                                    \
-                                "ice"                                                    \
-                                " 3:"                                                    \
-                                " wa"                                                    \
-                                "its"                                                    \
-                                " in"                                                    \
-                                " " REDUCE(2) ", "                                       \
-                                              "last "                                    \
-                                              "done:"                                    \
-                                              " " REDUCE(1)
+    static const char late[] = "device 2: " FIRST FOURSOME;
+    static const char places[] =
+        "; device 0: has nothing queued, last done: " THIRD "; device 1: waits in " SECOND
+        ", 1 more behind it up to " THIRD ", last done: " FIRST
+        "; device 2: has not reached " FIRST ", 2 more behind it up to " THIRD
+        ", last done: none yet; device 3: waits in " THIRD ", last done: " SECOND;
     (void)state;
+    char text[2048];
     FakeWorld w = {0};
     open_reduces(&w, 3, 1);
     fake_nccl_talks = true;
@@ -115,12 +94,13 @@ static void test_report(void **state)
     fake_stops[2] = 1;
     fake_stops[3] = 6;
     world_run(&w);
-    await_strike(&w,
-                 "device 2: " REDUCE(0) FOURSOME " was not done within 1 s"
-                                                 " (NCCL: rank 2 of 4)" PLACES THE_END);
-    assert_string_equal(warning, "device 2: " REDUCE(0) FOURSOME
-                        " is not done after 0.5 s, waiting 0.5 s more"
-                        " (NCCL: rank 2 of 4)" PLACES);
+    snprintf(text, sizeof text,
+             "%s was not done within 1 s (NCCL: rank 2 of 4)%s" THE_END, late, places);
+    await_strike(&w, text);
+    snprintf(text, sizeof text,
+             "%s is not done after 0.5 s, waiting 0.5 s more (NCCL: rank 2 of 4)%s", late,
+             places);
+    assert_string_equal(warning, text);
     assert_int_equal(warnings, 1);
     fake_nccl_talks = false;
     close_failed(&w);
@@ -134,11 +114,13 @@ static void test_warned_again(void **state)
     open_reduces(&w, 1, 2);
     for (int i = 1; i <= 2; i++) {
         __atomic_store_n(&fake_stops[1], 2 * i, __ATOMIC_SEQ_CST);
+        double start = seconds_now();
         world_run(&w);
         for (int k = 0; k < 4000 && warnings < i; k++)
             pause_briefly();
         assert_int_equal(warnings, i);
-        assert_non_null(strstr(warning, "device 1: waits in " REDUCE(0)));
+        assert_true(seconds_now() - start > 0.7); /* one look is less than 0.2 s behind */
+        assert_non_null(strstr(warning, "device 1: waits in " FIRST));
     }
     __atomic_store_n(&fake_stops[1], 0, __ATOMIC_SEQ_CST);
     world_close(&w);
@@ -157,8 +139,7 @@ static void hold(void)
 /* In the first run host code waits for all devices; a device that does not come is the one without a wait. */
 static void test_host_waits(void **state)
 {
-#define WAITS                                                                            \
-    "waiting for the other local devices at " REDUCE(0) ", last done: " REDUCE(0)
+#define WAITS "waiting for the other local devices at " FIRST ", last done: " FIRST
     (void)state;
     FakeWorld w = {0};
     open_reduces(&w, 1, 1);
@@ -178,7 +159,7 @@ static void test_host_waits(void **state)
 /* What the transport finds by itself ends all waiting, long before the time is over. */
 static void test_broken(void **state)
 {
-#define IDLE " has nothing queued, last done: " REDUCE(0)
+#define IDLE " has nothing queued, last done: " FIRST
     (void)state;
     FakeWorld w = {0};
     open_reduces(&w, 1, 1000);
