@@ -7,71 +7,12 @@
  * Patch and filter are matrices of 8 rows of 16 bytes, as wgmma reads them: eight channels of 8 places that follow each
  * other, so that a tap's places may begin anywhere. Rows of a matrix have all banks; eight
  * channels and the next eight are so far apart that threads that fill several at once do not meet in a bank either. */
-#include "codegen/kernel/emitters.h"
-#include "codegen/kernel/taps.h"
-#include "codegen/kernel/threads.h"
+#include "codegen/kernel/wide.h"
 #include "ir/base/divide.h"
 
-enum {
-    Y,
-    X,
-    FEATURES = 0,
-    ROWS = 1,
-    GROUP_LOG2 = 7, /* threads of four warps */
-    WARP_ROWS = 16, /* features of a warp */
-    SUMS = 4,       /* of a thread in eight columns */
-    TURNED = 4      /* matrices of sums that go to shared memory at once */
-};
-
-typedef struct Wide {
-    const EmitterInput *in;
-    const WidePlan *p;
-    const KernelConfig *c;
-    WideStorage storage;
-    Kernel *k;
-    Emit *e;
-    LLVMBuilderRef b;
-    uint32_t shared, taps, steps; /* of the window; of the channels */
-    uint32_t sum_count;
-    LLVMValueRef thread, lane, warp;       /* i32; the warp's number among four */
-    LLVMValueRef group[2];                 /* of four warps, by side */
-    LLVMValueRef image, row, feature_tile; /* row: the first one of the result's */
-} Wide;
-
-static LLVMValueRef widened(const Wide *w, LLVMValueRef x)
-{
-    return LLVMBuildZExt(w->b, x, gx_int_type(w->k, 64), "");
-}
-
-/* x * n + y, in 64 bits. */
-static LLVMValueRef wide_sum(const Wide *w, LLVMValueRef x, int64_t n, LLVMValueRef y)
-{
-    LLVMValueRef by = gx_i64(w->k, (uint64_t)n);
-    return LLVMBuildAdd(w->b, LLVMBuildMul(w->b, x, by, ""), widened(w, y), "");
-}
-
-/* Of a number of 16 bits. */
-static LLVMValueRef byte_of(const Wide *w, LLVMValueRef element)
-{
-    return LLVMBuildShl(w->b, element, gx_i64(w->k, 1), "");
-}
-
-/* Each thread takes one of `count` after the other. */
-static LLVMValueRef each_begin(const Wide *w, GxLoop *loop, int64_t count)
-{
-    gx_loop_begin(w->k, loop, w->thread, number(w->k, count),
-                  number(w->k, w->k->block[0]), NULL, 0);
-    return loop->index;
-}
+enum { GROUP_LOG2 = 7 /* threads of four warps */ };
 
 /* -- the patch --------------------------------------------------------------------------------- */
-
-/* Where channels 8 `piece` to 8 `piece` + 7 of a place of the patch stand in shared memory. */
-static LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place, LLVMValueRef piece)
-{
-    LLVMValueRef at = add(w->k, times(w->k, piece, w->storage.chunk), place);
-    return add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared));
-}
 
 /* The image's row or column of row or column `at` of the plane with remainder `rest`. */
 static LLVMValueRef image_place(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
@@ -220,7 +161,7 @@ static LLVMValueRef matrix_row(const Wide *w, const GxMatrices *x, LLVMValueRef 
 
 /* As gx_wgmma, by mma.sync: each warp has 16 of the rows. */
 static void multiply_alone(const Wide *w, const GxMatrices *a, const GxMatrices *b,
-                           LLVMValueRef *sums)
+                           uint32_t steps, LLVMValueRef *sums)
 {
     LLVMValueRef upper = LLVMBuildLShr(w->b, w->lane, number(w->k, 4), ""),
                  lower = w->lane;
@@ -230,18 +171,28 @@ static void multiply_alone(const Wide *w, const GxMatrices *a, const GxMatrices 
                  left = matrix_row(w, a, upper, rows),
                  right = matrix_row(w, b, lower, upper), x[PIECE_WORDS], y[PIECE_WORDS];
     uint32_t octets = w->sum_count / SUMS;
-    for (int64_t step = 0; step * TAPS_STEP < w->c->depth; step++) {
-        gx_ldmatrix(w->k, add(w->k, left, number(w->k, 2 * step * a->lead)), PIECE_WORDS,
-                    a->is_transposed, x);
+    for (uint32_t step = 0; step < steps; step++) {
+        gx_ldmatrix(w->k, add(w->k, left, number(w->k, 2 * (int64_t)step * a->lead)),
+                    PIECE_WORDS, a->is_transposed, x);
         for (uint32_t i = 0; i < octets; i += 2) {
             uint32_t count = i + 1 < octets ? 2 : 1;
-            int64_t at = 2 * step * b->lead + (int64_t)i * b->stride;
+            int64_t at = 2 * (int64_t)step * b->lead + (int64_t)i * b->stride;
             gx_ldmatrix(w->k, add(w->k, right, number(w->k, at)), 2 * count, false, y);
             for (uint32_t j = 0; j < count; j++)
                 gx_mma(w->k, w->p->core, x, &y[2 * j], &sums[(i + j) * SUMS],
                        &sums[(i + j) * SUMS]);
         }
     }
+}
+
+void wide_multiply(const Wide *w, const GxMatrices *a, const GxMatrices *b,
+                   uint32_t steps, LLVMValueRef *sums)
+{
+    if (w->p->core == NULL)
+        gx_wgmma(w->k, w->p->inst->operands[0]->shape->dtype,
+                 (uint32_t)w->storage.columns, steps, a, b, sums);
+    else
+        multiply_alone(w, a, b, steps, sums);
 }
 
 static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
@@ -266,11 +217,7 @@ static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                b = {.offset = patch_offset(w, place, number(w->k, 0)),
                     .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .stride = WIDE_PIECE * PIECE_BYTES};
-    if (p->core == NULL)
-        gx_wgmma(w->k, p->inst->operands[0]->shape->dtype, (uint32_t)w->storage.columns,
-                 (uint32_t)(w->c->depth / TAPS_STEP), &a, &b, sums);
-    else
-        multiply_alone(w, &a, &b, sums);
+    wide_multiply(w, &a, &b, (uint32_t)(w->c->depth / TAPS_STEP), sums);
 }
 
 static void fill_patch(const void *of, LLVMValueRef step)
@@ -305,173 +252,6 @@ static LLVMValueRef *run_loops(const Wide *w)
     if (!w->p->is_last)
         make_zeros(w);
     return tap_loops_emit(&loops);
-}
-
-/* -- results ----------------------------------------------------------------------------------- */
-
-/* Two sums side by side as a word. */
-static LLVMValueRef sum_word(const Wide *w, const LLVMValueRef *sums)
-{
-    DType t = w->p->inst->shape->dtype;
-    LLVMValueRef both = LLVMGetUndef(LLVMVectorType(emit_type(w->k, t), 2));
-    for (uint32_t i = 0; i < 2; i++) {
-        LLVMValueRef v = scalar_convert_value(w->k, sums[i], DT_F32, t);
-        both = LLVMBuildInsertElement(w->b, both, v, number(w->k, i), "");
-    }
-    return LLVMBuildBitCast(w->b, both, gx_int_type(w->k, 32), "");
-}
-
-/* The tile of sums lies where patch and filters did: rows are features and their numbers places, or, where features are
- * last, the other way round. A warp has two matrices of features and one for each eight columns. */
-static void share_sums(const Wide *w, LLVMValueRef *sums)
-{
-    bool turned = w->p->result_is_last;
-    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WIDE_PIECE), half = matrix,
-                 lower = split(w->k, &half, 2); /* of features; of columns */
-    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
-                               add(w->k, times(w->k, w->warp, WARP_ROWS),
-                                   times(w->k, lower, WIDE_PIECE))),
-                 place = add(w->k, times(w->k, w->group[ROWS], w->storage.columns),
-                             times(w->k, half, WIDE_PIECE));
-    LLVMValueRef down = add(w->k, turned ? place : feature, in),
-                 across = turned ? feature : place;
-    LLVMValueRef to = add(w->k, times(w->k, down, w->storage.sum_stride), across);
-    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
-    uint32_t octets = w->sum_count / SUMS;
-    for (uint32_t i = 0; i < octets; i += 2) {
-        uint32_t count = i + 1 < octets ? TURNED : TURNED / 2;
-        LLVMValueRef words[TURNED];
-        for (uint32_t j = 0; j < count; j++)
-            words[j] = sum_word(w, &sums[i * SUMS + 2 * j]);
-        int64_t along =
-            (int64_t)i * WIDE_PIECE * (turned ? w->storage.sum_stride : 1) * 2;
-        gx_stmatrix(w->k, add(w->k, to, number(w->k, along)), count, turned, words);
-    }
-}
-
-/* The same where there is no stmatrix: a lane's own words, or, where features are last, halves of them. */
-static void share_words(const Wide *w, LLVMValueRef *sums)
-{
-    bool turned = w->p->result_is_last;
-    LLVMTypeRef half = gx_int_type(w->k, 16);
-    LLVMValueRef feature = w->lane, place = times(w->k, split(w->k, &feature, SUMS), 2);
-    feature = add(w->k, feature,
-                  add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
-                      times(w->k, w->warp, WARP_ROWS)));
-    place = add(w->k, place, times(w->k, w->group[ROWS], w->storage.columns));
-    LLVMValueRef to =
-        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
-            turned ? feature : place);
-    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
-    for (uint32_t i = 0; i < w->sum_count; i += 2) {
-        int64_t below = i / 2 % 2 * WIDE_PIECE, along = (int64_t)(i / SUMS) * WIDE_PIECE,
-                stride = w->storage.sum_stride,
-                at = turned ? along * stride + below : below * stride + along;
-        LLVMValueRef word = sum_word(w, &sums[i]),
-                     own = add(w->k, to, number(w->k, 2 * at));
-        if (!turned) {
-            gx_store(w->k, GX_SHARED, own, word, 4);
-            continue;
-        }
-        LLVMValueRef upper = LLVMBuildLShr(w->b, word, number(w->k, 16), "");
-        gx_store(w->k, GX_SHARED, own, LLVMBuildTrunc(w->b, word, half, ""), 2);
-        gx_store(w->k, GX_SHARED, add(w->k, own, number(w->k, 2 * stride)),
-                 LLVMBuildTrunc(w->b, upper, half, ""), 2);
-    }
-}
-
-/* Some neighbouring results: eight features of a place, or two places of a feature. */
-typedef struct Item {
-    LLVMValueRef offset;    /* in shared memory */
-    LLVMValueRef row;       /* of the image's result */
-    LLVMValueRef linear[3]; /* row, column and feature, by the result */
-} Item;
-
-static Item find_item(const Wide *w, LLVMValueRef item)
-{
-    const WidePlan *p = w->p;
-    bool turned = p->result_is_last;
-    int64_t columns = p->result_size[X], features = w->c->tile[FEATURES];
-    LLVMValueRef feature, column, row = item, group, at;
-    if (turned) {
-        feature = times(w->k, split(w->k, &row, features / WIDE_PIECE), WIDE_PIECE);
-        column = split(w->k, &row, columns);
-    } else {
-        column = times(w->k, split(w->k, &row, columns / 2), 2);
-        feature = row;
-        row = split(w->k, &feature, w->c->tile[ROWS]);
-    }
-    group = row;
-    at = split(w->k, &group, w->storage.group_rows);
-    LLVMValueRef place = add(w->k, times(w->k, group, w->storage.columns),
-                             add(w->k, times(w->k, at, w->storage.pitch), column));
-    LLVMValueRef to =
-        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
-            turned ? feature : place);
-    return (Item){.offset = add(w->k, times(w->k, to, 2), number(w->k, w->shared)),
-                  .row = add(w->k, w->row, row),
-                  .linear = {add(w->k, w->row, row), column,
-                             add(w->k, times(w->k, w->feature_tile, features), feature)}};
-}
-
-/* The number of the first in the result. */
-static const IndexExpr *item_number(const Wide *w, const Item *item)
-{
-    const WidePlan *p = w->p;
-    Emit *e = w->e;
-    int64_t sizes[] = {p->result_size[Y], p->result_size[X], p->features};
-    static const int last[] = {0, 1, 2}, first[] = {2, 0, 1};
-    const int *order = p->result_is_last ? last : first;
-    const IndexExpr *at =
-        emit_variable(e, to_index(e, w->image), (Range){0, p->images - 1});
-    for (int i = 0; i < 3; i++) {
-        int d = order[i];
-        at = ix_add(
-            e->ix, ix_mul(e->ix, at, sizes[d]),
-            emit_variable(e, to_index(e, item->linear[d]), (Range){0, sizes[d] - 1}));
-    }
-    return at;
-}
-
-static void write_item(const Wide *w, LLVMValueRef number_of_item)
-{
-    Emit *e = w->e;
-    const Shape *s = w->p->inst->shape;
-    uint32_t lanes = w->p->result_is_last ? WIDE_PIECE : 2;
-    Item item = find_item(w, number_of_item);
-    LLVMTypeRef type = LLVMVectorType(emit_type(w->k, s->dtype), lanes);
-    LLVMValueRef values[WIDE_PIECE];
-    GxIf inside;
-    emit_if_begin(e, &inside, is_below(w->k, item.row, w->p->result_size[Y]));
-    LLVMValueRef sums = gx_load(w->k, GX_SHARED, item.offset, type, 2 * lanes);
-    for (uint32_t i = 0; i < lanes; i++)
-        values[i] = LLVMBuildExtractElement(w->b, sums, number(w->k, i), "");
-    const IndexExpr *index[EMIT_MOST_RANK], *at = item_number(w, &item);
-    e->lanes = lanes;
-    emit_preset_lanes(e, w->p->inst, values);
-    emit_delinear(e, s, ix_add(e->ix, at, emit_lane(e)), index);
-    for (uint32_t i = 0; i < fusion_result_count(w->in->fusion); i++)
-        emit_result(e, w->in->fusion, i, index);
-    e->lanes = 1;
-    emit_if_end(e, &inside, NULL, 0, NULL);
-}
-
-static void write_results(const Wide *w, LLVMValueRef *sums)
-{
-    GxLoop loop;
-    int64_t lanes = w->p->result_is_last ? WIDE_PIECE : 2,
-            results = w->c->tile[FEATURES] * w->c->tile[ROWS] * w->p->result_size[X];
-    gx_barrier(w->k);
-    if (target_has(w->in->design->target, FEATURE_STMATRIX))
-        share_sums(w, sums);
-    else
-        share_words(w, sums);
-    gx_barrier(w->k);
-    LLVMValueRef item = each_begin(w, &loop, results / lanes);
-    emit_scope_begin(w->e);
-    write_item(w, item);
-    emit_scope_end(w->e);
-    gx_loop_end(w->k, &loop, NULL);
 }
 
 /* -- the kernel -------------------------------------------------------------------------------- */
@@ -512,6 +292,6 @@ Kernel *emitter_wide_convolution(const EmitterInput *in)
     w.sum_count = (uint32_t)w.storage.columns / 2;
     w.shared = gx_shared_alloc(w.k, w.storage.bytes, 128);
     find_places(&w);
-    write_results(&w, run_loops(&w));
+    wide_results(&w, p->pieces != 0 ? wide_rows_run(&w) : run_loops(&w));
     return emitter_finish(in, w.e);
 }

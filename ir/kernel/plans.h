@@ -64,10 +64,25 @@ typedef struct WidePlan {
     bool result_is_last; /* and of the result */
     bool is_transposed;  /* and of the filter */
     bool is_reversed;    /* whose taps count backwards */
+    /* Few channels: a row of a window's taps is one run of the image's numbers, or one for each channel where features
+     * are first, in so many pieces of 16 bytes together; 0: each tap has whole steps of channels. */
+    int64_t pieces;
+    int64_t spare; /* taps before the first, so that runs begin with whole words */
 } WidePlan;
 
 #define WIDE_ROWS 64 /* features that four warps make together: rows of wgmma */
 #define WIDE_PIECE 8 /* numbers of 16 bytes, rows of a matrix of them */
+
+/* WidePlan.pieces: rows of the image behind patch and filter, from which the patch is made, features first those of a
+ * channel one behind the other. */
+typedef struct WideRows {
+    int64_t count;     /* of the image, or of a channel */
+    int64_t row_bytes; /* with zeros around it: */
+    int64_t lead;      /* so many numbers before it */
+    int64_t zeros;     /* places behind the patch, beside an odd piece */
+    int64_t terms;     /* of the filter, in whole steps */
+    uint64_t bytes;
+} WideRows;
 
 /* What lies where in a block's shared memory: the patch, filters in stages; in place of all of it, the sums. The patch
  * has, for eight channels each, places of 16 bytes: a plane for each remainder by the stride, both ways, rows of `pitch`
@@ -81,8 +96,18 @@ typedef struct WideStorage {
     uint32_t filter_lead, filter_stride; /* bytes: see GxMatrices */
     int64_t sum_stride;                  /* elements from row to row of the sums */
     uint64_t patch_bytes, stage_bytes, bytes;
+    WideRows of_rows;
 } WideStorage;
 void wide_storage(const KernelDesign *d, WideStorage *out);
+
+/* wide_rows.c: what is said above of few channels. Of the sizes of a convolution alone, whatever order its filter has:
+ * NULL, or why it is none. */
+const char *wide_rows_illegal(const Instruction *conv);
+void wide_rows_plan(WidePlan *p);
+int64_t
+wide_rows_depth(const WidePlan *p); /* terms of a step: `stride` rows of a window */
+/* Patch, filter and rows; pitch and columns are there. */
+void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
 
 /* stencil.c */
 typedef struct StencilPlan {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ir/kernel/convolution.h"
+#include "ir/kernel/kind.h"
 #include "passes/library/convolutions.h"
 #include "passes/library/library.h"
 #include "passes/simplify/rewrite.h"
@@ -131,7 +132,7 @@ static bool is_wanted(const Rewriter *r, const Instruction *conv)
 {
     if (!convolution_is_worth_it(conv, r->cx))
         return false;
-    if (has_library(r->cx))
+    if (has_library(r->cx) || wide_convolution_takes_rows(conv, r->cx->target))
         return true;
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     const Shape *x = conv->operands[0]->shape;
@@ -177,6 +178,24 @@ static void keep_images(Rewriter *r, const Instruction *conv, ConvolutionKind ki
     orders[2] = kept[2];
 }
 
+/* An image of few channels is read as it is, in either order, by a kernel that wants features last in the filter; its
+ * result has the order that convolutions near it have. */
+static void take_rows(Rewriter *r, const Instruction *conv, const Array *filter,
+                      int64_t **orders)
+{
+    uint32_t rank = conv->shape->rank;
+    int64_t *filters = orders[1];
+    bool is_near = convolution_has_others_near(r, conv);
+    for (uint32_t d = 0; d < rank; d++) {
+        orders[0][d] = d;
+        if (!is_near)
+            orders[2][d] = d;
+        filters[d] = d + 2 < rank    ? filter->places[d]
+                     : d + 1 == rank ? filter->first
+                                     : filter->second;
+    }
+}
+
 static bool is_in_form(int64_t *const *orders, const Instruction *conv)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -199,10 +218,15 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
         wanted_order(&arrays[i], has_features_last(&arrays[0]), orders[i]);
     }
     uint32_t rank = conv->shape->rank;
+    bool takes_rows = wide_convolution_takes_rows(conv, r->cx->target);
+    if (takes_rows && wide_convolution_fits(conv))
+        return NULL;
     if (rw_is_identity(orders[0], rank) && rw_is_identity(orders[2], rank) &&
         !rw_is_identity(orders[1], rank) && convolution_keeps_filter(conv, r->cx))
         return NULL;
-    if (!is_in_form(orders, conv))
+    if (takes_rows)
+        take_rows(r, conv, &arrays[1], orders);
+    else if (!is_in_form(orders, conv))
         keep_images(r, conv, s.kind, arrays, orders);
     if (is_in_form(orders, conv))
         return NULL;

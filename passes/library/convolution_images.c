@@ -47,7 +47,7 @@ static bool goes_to_convolution(Rewriter *r, const Instruction *x, const Instruc
     return false;
 }
 
-static bool has_convolutions_near(Rewriter *r, const Instruction *conv)
+bool convolution_has_others_near(Rewriter *r, const Instruction *conv)
 {
     uint32_t left = NEAR_MOST;
     return comes_from_convolution(conv->operands[0], &left) ||
@@ -127,7 +127,7 @@ bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
     Instruction *c = in_form(conv, kept, a);
     bool has_kept = has_form(conv, kept),
          keeps = (image_convolution_fits(c) || wide_convolution_fits(c)) &&
-                 (has_kept || !has_convolutions_near(r, conv));
+                 (has_kept || !convolution_has_others_near(r, conv));
     if (keeps) {
         candidates_find(c, NULL, cx->target, &all);
         keeps = is_faster(&all, cx);

@@ -10,9 +10,12 @@
  * where phases(x)[b, i, j, (p, q, f)] = x[b, 2i + p, 2j + q, f], and places is its inverse.
  *
  * The zeros that fill a filter up to whole strides meet numbers that it does not reach: an infinite one or NaN makes
- * NaN of results beside its own. */
+ * NaN of results beside its own.
+ *
+ * Images that wide_convolution reads by rows of windows (ir/kernel/kinds/wide_rows.c) are left as they are. */
 #include "ir/base/divide.h"
 #include "ir/kernel/convolution.h"
+#include "ir/kernel/kind.h"
 #include "passes/simplify/convolutions.h"
 
 enum { FEW_FEATURES = 8, MOST_SPATIAL = 3, MOST_DIMS = 2 * MOST_SPATIAL + 2 };
@@ -320,7 +323,7 @@ static Instruction *phases(Rewriter *r, Instruction *conv)
             return NULL;
         p.phases *= p.side[i].stride;
     }
-    if (p.phases == 1)
+    if (p.phases == 1 || wide_convolution_takes_rows(conv, r->cx->target))
         return NULL;
     return p.kind == CONVOLUTION_FORWARD  ? forward(&p)
            : p.kind == CONVOLUTION_FILTER ? by_filter(&p)

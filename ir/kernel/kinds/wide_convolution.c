@@ -4,7 +4,7 @@
  * A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with zeros
  * around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that a tap
  * multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain. Features may
- * be the first or last dimension of image, result and filter. */
+ * be the first or last dimension of image, result and filter. Images of few channels: wide_rows.c. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
@@ -46,16 +46,29 @@ static bool filter_fits(const Shape *w, const DimLabels *l)
            places[X] != 3;
 }
 
-static const char *labels_illegal(const Instruction *hero)
+static const char *images_illegal(const Instruction *hero)
 {
     const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
     const Shape *x = hero->operands[0]->shape;
     return order_of(x, l->lhs_batch, l->lhs_feature, l->lhs_spatial) != ORDER_NONE &&
                    order_of(hero->shape, l->out_batch, l->out_feature, l->out_spatial) !=
-                       ORDER_NONE &&
-                   filter_fits(hero->operands[1]->shape, l)
+                       ORDER_NONE
                ? NULL
-               : "images are not bf01 or b01f, or the taps of filters are last";
+               : "images are not bf01 or b01f";
+}
+
+static const char *labels_illegal(const Instruction *hero)
+{
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const char *images = images_illegal(hero);
+    if (images != NULL)
+        return images;
+    if (!filter_fits(hero->operands[1]->shape, l))
+        return "the taps of filters are last";
+    bool has_few = hero->operands[0]->shape->dims[l->lhs_feature] % TAPS_STEP != 0;
+    return has_few && l->rhs_output != 3
+               ? "channels are few, and features are not last in filters"
+               : NULL;
 }
 
 static const char *window_illegal(const Instruction *hero)
@@ -79,10 +92,14 @@ static const char *sizes_illegal(const Instruction *hero)
     const Shape *x = hero->operands[0]->shape, *w = hero->operands[1]->shape,
                 *y = hero->shape;
     int64_t channels = x->dims[l->lhs_feature], columns = y->dims[l->out_spatial[X]];
-    if (shape_elements(y) == 0 || channels % TAPS_STEP != 0 || channels == 0 ||
+    if (shape_elements(y) == 0 || channels == 0 ||
         y->dims[l->out_feature] % WIDE_ROWS != 0)
         return "there are not whole tiles of channels and features";
-    if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
+    if (channels % TAPS_STEP != 0) {
+        const char *few = wide_rows_illegal(hero);
+        if (few != NULL)
+            return few;
+    } else if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
         return "rows of the image are not whole vectors";
     if (l->out_feature == 1 && columns % 2 != 0)
         return "rows of the result are not whole pairs";
@@ -101,6 +118,16 @@ static const TapRules rules = {
 bool wide_convolution_fits(const Instruction *conv)
 {
     return taps_fit(conv, &rules);
+}
+
+bool wide_convolution_takes_rows(const Instruction *conv, const Target *t)
+{
+    static const TapRules any_filter = {
+        .labels = images_illegal, .window = window_illegal, .sizes = sizes_illegal};
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    return t->tiles != TILES_NONE && target_has(t, FEATURE_CP_ASYNC) &&
+           taps_fit(conv, &any_filter) &&
+           conv->operands[0]->shape->dims[l->lhs_feature] % TAPS_STEP != 0;
 }
 
 const char *illegal_wide_convolution(FusionFacts *f, KernelKind kind)
@@ -144,6 +171,8 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
         p->before[i] = w->dims[i].pad_low;
         p->is_reversed |= w->dims[i].size > 1 && w->dims[i].reversal;
     }
+    if (p->channels % TAPS_STEP != 0)
+        wide_rows_plan(p);
     if (!target_has(d->target, FEATURE_WARPGROUP))
         p->core = taps_core(d, x->dtype);
     d->plan.wide = p;
@@ -159,7 +188,9 @@ static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
 /* Pairs of results of a row are read and written together where features are first. */
 static int64_t pitch_of(const WidePlan *p)
 {
-    int64_t pitch = p->result_size[X] + (p->window[X] - 1) / p->stride;
+    /* rows of windows share no places where each result has its own */
+    int64_t shared = p->pieces != 0 ? 0 : (p->window[X] - 1) / p->stride,
+            pitch = p->result_size[X] + shared;
     return p->result_is_last ? pitch : ceil_div(pitch, 2) * 2;
 }
 
@@ -188,15 +219,12 @@ static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
     return n;
 }
 
-void wide_storage(const KernelDesign *d, WideStorage *out)
+/* Each tap has whole steps of channels. */
+static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
-    const WidePlan *p = d->plan.wide;
-    const KernelConfig *c = &d->config;
     int64_t piece = 2 * WIDE_PIECE; /* bytes */
-    WideStorage r = {.pitch = pitch_of(p),
-                     .rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride,
-                     .group_rows = c->tile[ROWS] / c->warps[ROWS]};
-    r.columns = columns_of(p, r.pitch, r.group_rows);
+    WideStorage r = *out;
+    r.rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride;
     r.plane = r.rows * r.pitch + WIDE_PIECE - 1;
     r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WIDE_PIECE,
                          p->is_last ? 1 : WIDE_PIECE / p->stride);
@@ -207,7 +235,20 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
     r.filter_lead = (uint32_t)(p->is_transposed ? WIDE_PIECE * piece : apart);
     r.filter_stride = (uint32_t)(p->is_transposed ? apart : WIDE_PIECE * piece);
     r.stage_bytes = (uint64_t)(chunks * apart);
-    r.bytes = r.patch_bytes + (uint64_t)c->stages * r.stage_bytes;
+    *out = r;
+}
+
+void wide_storage(const KernelDesign *d, WideStorage *out)
+{
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    WideStorage r = {.pitch = pitch_of(p), .group_rows = c->tile[ROWS] / c->warps[ROWS]};
+    r.columns = columns_of(p, r.pitch, r.group_rows);
+    if (p->pieces != 0)
+        wide_rows_storage(p, c, &r);
+    else
+        tap_storage(p, c, &r);
+    r.bytes = r.patch_bytes + (uint64_t)c->stages * r.stage_bytes + r.of_rows.bytes;
     uint64_t sums = sum_bytes(p, c, &r);
     r.bytes = r.bytes > sums ? r.bytes : sums;
     *out = r;
@@ -216,8 +257,8 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
 /* -- heuristic ------------------------------------------------------------------------------------ */
 
 /* What the text leaves open: warps for so many tiles of 64 features and runs of rows, each of so many. */
-static void complete(const int64_t groups[2], int64_t rows, int64_t depth,
-                     KernelConfig *c)
+static void complete(const WidePlan *p, const int64_t groups[2], int64_t rows,
+                     int64_t depth, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
         c->warps[FEATURES] = GROUP_WARPS * groups[FEATURES];
@@ -230,7 +271,7 @@ static void complete(const int64_t groups[2], int64_t rows, int64_t depth,
     if (config_lacks(c, KERNEL_KEY_DEPTH))
         c->depth = depth;
     if (config_lacks(c, KERNEL_KEY_STAGES))
-        c->stages = STAGES;
+        c->stages = p->pieces != 0 ? 1 : STAGES;
 }
 
 /* By the model of time; false: there is no such kernel. */
@@ -241,7 +282,7 @@ static bool seconds_of(const KernelDesign *d, const int64_t groups[2], int64_t r
     KernelDesign trial = *d;
     KernelWork work;
     trial.arena = a;
-    complete(groups, rows, depth, &trial.config);
+    complete(d->plan.wide, groups, rows, depth, &trial.config);
     bool good = refuse_wide_convolution(&trial) == NULL;
     if (good) {
         geometry_wide_convolution(&trial);
@@ -269,6 +310,8 @@ static int64_t rows_of(const WidePlan *p, bool divides)
 static int64_t most_depth(const WidePlan *p)
 {
     int64_t depth = TAPS_STEP;
+    if (p->pieces != 0)
+        return wide_rows_depth(p);
     while (2 * depth <= MOST_DEPTH && p->channels % (2 * depth) == 0)
         depth *= 2;
     return depth;
@@ -288,8 +331,9 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
         for (int j = 0; j < 4; j++) {
             int64_t rows = rows_of(p, j % 2 == 0), k = deep >> j / 2;
             /* vectors of fewer channels, whole places apart, meet in banks as they are turned */
-            bool meets = !p->is_last && p->stride == 1 && k < deep;
-            if (k < TAPS_STEP || meets ||
+            bool meets = !p->is_last && p->stride == 1 && k < deep,
+                 is_cut = p->pieces != 0 && k < deep;
+            if (k < TAPS_STEP || meets || is_cut ||
                 !seconds_of(&open, shapes[i], rows, k, &seconds) ||
                 (best_seconds != 0 && seconds >= best_seconds))
                 continue;
@@ -299,7 +343,7 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
             depth = k;
         }
     }
-    complete(shapes[best], best_rows, depth, c);
+    complete(p, shapes[best], best_rows, depth, c);
 }
 
 static const char *tile_refused(const KernelDesign *d)
@@ -343,6 +387,19 @@ static const char *threads_refused(const KernelDesign *d)
     return shared_refused(d, storage.bytes);
 }
 
+/* Of few channels nothing is left to choose. */
+static const char *rows_refused(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    int64_t depth = wide_rows_depth(d->plan.wide);
+    if (c->depth != depth)
+        return refuse_text(d, "\"depth\" must be the %lld terms of a step, found %lld",
+                           (long long)depth, (long long)c->depth);
+    return c->stages == 1
+               ? threads_refused(d)
+               : refuse_text(d, "\"stages\" must be 1, found %lld", (long long)c->stages);
+}
+
 const char *refuse_wide_convolution(const KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
@@ -350,6 +407,8 @@ const char *refuse_wide_convolution(const KernelDesign *d)
     const char *wrong = tile_refused(d);
     if (wrong != NULL)
         return wrong;
+    if (p->pieces != 0)
+        return rows_refused(d);
     if (c->depth % TAPS_STEP != 0 || p->channels % c->depth != 0)
         return refuse_text(d,
                            "\"depth\" %lld must be a multiple of %d and divide %lld "

@@ -44,28 +44,25 @@ static void fill_patch(const void *of)
 }
 
 /* wgmma reads both factors from shared memory; warps by themselves read all places each. */
-static double read_bytes(const WideWork *w)
+static double read_bytes(const WideWork *w, double terms)
 {
     double rows = w->p->core == NULL ? WIDE_ROWS : (double)WIDE_ROWS / GROUP_WARPS,
            times = w->p->core == NULL ? 1 : GROUP_WARPS;
-    return times * (rows + (double)w->storage.columns) * (double)w->c->depth * 2;
+    return times * (rows + (double)w->storage.columns) * terms * 2;
 }
 
-static void multiply_tap(const void *of)
+/* Of so many steps. */
+static void multiply(const WideWork *w, double steps)
 {
-    const WideWork *w = of;
     WorkBuilder *b = w->b;
     DType type = w->p->inst->operands[0]->shape->dtype;
-    double steps = (double)w->c->depth / TAPS_STEP, columns = (double)w->storage.columns,
-           copies = (double)w->storage.stage_bytes / PIECE_BYTES / b->threads,
-           operations = 2 * WIDE_ROWS * columns * (double)w->c->depth,
+    double columns = (double)w->storage.columns,
+           operations = 2 * WIDE_ROWS * columns * steps * TAPS_STEP,
            percent =
                w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type);
     double cycles = work_product_cycles(b, type, operations, percent * costs.tile_share);
-    work_shared(b, copies, PIECE_BYTES, 1);
-    issue(w, 6 * copies + 8);
-    work_barrier(b);
-    work_shared(b, read_bytes(w) / PIECE_BYTES / GROUP, PIECE_BYTES, 1);
+    work_shared(b, read_bytes(w, steps * TAPS_STEP) / PIECE_BYTES / GROUP, PIECE_BYTES,
+                1);
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / GROUP_WARPS);
     if (w->p->core == NULL) {
         issue(w, 2 * steps);
@@ -76,11 +73,48 @@ static void multiply_tap(const void *of)
     }
 }
 
+static void multiply_tap(const void *of)
+{
+    const WideWork *w = of;
+    WorkBuilder *b = w->b;
+    double copies = (double)w->storage.stage_bytes / PIECE_BYTES / b->threads;
+    work_shared(b, copies, PIECE_BYTES, 1);
+    issue(w, 6 * copies + 8);
+    work_barrier(b);
+    multiply(w, (double)w->c->depth / TAPS_STEP);
+}
+
+/* Few channels: rows and filter are copied, pieces of words that are loaded one by one make the patch, and steps follow
+ * each other without a barrier. */
+static void multiply_rows(const WideWork *w)
+{
+    /* of a row's piece, the filter's, a place's of the patch, beside its words: SASS of 7x7 from 3 features */
+    enum { ROW = 20, FILTER = 15, PLACE = 4 };
+    WorkBuilder *b = w->b;
+    const WidePlan *p = w->p;
+    double threads = b->threads,
+           pieces = (double)w->storage.patch_bytes / PIECE_BYTES / threads,
+           rows = (double)w->storage.of_rows.bytes / PIECE_BYTES / threads,
+           filters = (double)w->storage.stage_bytes / PIECE_BYTES / threads,
+           words = PIECE_BYTES / 4;
+    work_wait(b, b->rates->memory_cycles);
+    work_shared(b, rows + filters, PIECE_BYTES, 1);
+    issue(w, ROW * rows + FILTER * filters);
+    work_barrier(b);
+    work_shared(b, pieces * words, 4, 1);
+    work_shared(b, pieces, PIECE_BYTES, 1);
+    issue(w, PLACE * pieces / (double)p->pieces);
+    work_barrier(b);
+    for (int64_t row = 0; row < p->window[Y]; row += p->stride) {
+        int64_t left = p->window[Y] - row, together = left < p->stride ? left : p->stride;
+        multiply(w, (double)ceil_div(together * p->pieces, 2));
+    }
+}
+
 static void write_results(const WideWork *w)
 {
     WorkBuilder *b = w->b;
     const WidePlan *p = w->p;
-    const Shape *s = p->inst->shape;
     uint32_t lanes = p->result_is_last ? WIDE_PIECE : 2;
     int64_t plane = p->result_size[Y] * p->result_size[X],
             tiles = p->features / w->c->tile[FEATURES],
@@ -113,22 +147,22 @@ static void write_results(const WideWork *w)
         (WorkCoordinate){
             .block_div = 1, .block_mod = tiles, .block_mul = w->c->tile[FEATURES]},
         p->features);
-    const IndexExpr *at;
-    if (p->result_is_last)
-        at = ix_add(
-            b->ix,
-            ix_mul(b->ix,
-                   ix_add(b->ix, ix_mul(b->ix, block, plane), ix_add(b->ix, tile, down)),
-                   p->features),
-            ix_add(b->ix, feature, in));
-    else
-        at = ix_add(b->ix,
-                    ix_mul(b->ix,
-                           ix_add(b->ix, ix_mul(b->ix, block, p->features),
-                                  ix_add(b->ix, feature, down)),
-                           plane),
-                    ix_add(b->ix, tile, in));
-    index_delinear(b->ix, s, at, index);
+    const IndexExpr *place;
+    if (p->result_is_last) {
+        place = ix_add(b->ix, tile, down);
+        feature = ix_add(b->ix, feature, in);
+    } else {
+        place = ix_add(b->ix, tile, in);
+        feature = ix_add(b->ix, feature, down);
+    }
+    index[0] = block;
+    index[p->result_is_last ? 3 : 1] = feature;
+    index[p->result_is_last ? 1 : 2] = ix_floordiv(b->ix, place, p->result_size[X]);
+    index[p->result_is_last ? 2 : 3] = ix_mod(b->ix, place, p->result_size[X]);
+    enum {
+        FIND = 12 /* three divisions by constants: SASS, 24 instructions of an item */
+    };
+    issue(w, FIND);
     work_shared(b, 1, 2.0 * lanes, 1);
     for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++)
         work_result(b, i, index);
@@ -154,7 +188,10 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
                     .of = &w,
                     .fill = fill_patch,
                     .multiply = multiply_tap};
-    work_tap_loops(&taps);
+    if (p->pieces != 0)
+        multiply_rows(&w);
+    else
+        work_tap_loops(&taps);
     write_results(&w);
     work_tap_end(&taps, out);
 }

@@ -1,0 +1,75 @@
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_rows.c and wide_results.c. */
+#ifndef GXC_CODEGEN_KERNEL_WIDE_H
+#define GXC_CODEGEN_KERNEL_WIDE_H
+
+#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/taps.h"
+
+enum {
+    Y,
+    X,
+    FEATURES = 0,
+    ROWS = 1,
+    WARP_ROWS = 16, /* features of a warp */
+    SUMS = 4        /* of a thread in eight columns */
+};
+
+typedef struct Wide {
+    const EmitterInput *in;
+    const WidePlan *p;
+    const KernelConfig *c;
+    WideStorage storage;
+    Kernel *k;
+    Emit *e;
+    LLVMBuilderRef b;
+    uint32_t shared, taps, steps; /* of the window; of the channels */
+    uint32_t sum_count;
+    LLVMValueRef thread, lane, warp;       /* i32; the warp's number among four */
+    LLVMValueRef group[2];                 /* of four warps, by side */
+    LLVMValueRef image, row, feature_tile; /* row: the first one of the result's */
+} Wide;
+
+static inline LLVMValueRef widened(const Wide *w, LLVMValueRef x)
+{
+    return LLVMBuildZExt(w->b, x, gx_int_type(w->k, 64), "");
+}
+
+/* x * n + y, in 64 bits. */
+static inline LLVMValueRef wide_sum(const Wide *w, LLVMValueRef x, int64_t n,
+                                    LLVMValueRef y)
+{
+    LLVMValueRef by = gx_i64(w->k, (uint64_t)n);
+    return LLVMBuildAdd(w->b, LLVMBuildMul(w->b, x, by, ""), widened(w, y), "");
+}
+
+/* Of a number of 16 bits. */
+static inline LLVMValueRef byte_of(const Wide *w, LLVMValueRef element)
+{
+    return LLVMBuildShl(w->b, element, gx_i64(w->k, 1), "");
+}
+
+/* Each thread takes one of `count` after the other. */
+static inline LLVMValueRef each_begin(const Wide *w, GxLoop *loop, int64_t count)
+{
+    gx_loop_begin(w->k, loop, w->thread, number(w->k, count),
+                  number(w->k, w->k->block[0]), NULL, 0);
+    return loop->index;
+}
+
+/* Where channels 8 `piece` to 8 `piece` + 7 of a place of the patch stand in shared memory. */
+static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
+                                        LLVMValueRef piece)
+{
+    LLVMValueRef at = add(w->k, times(w->k, piece, w->storage.chunk), place);
+    return add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared));
+}
+
+/* sums += a b of 64 features and the places of four warps, 16 terms in each of `steps`. */
+void wide_multiply(const Wide *w, const GxMatrices *a, const GxMatrices *b,
+                   uint32_t steps, LLVMValueRef *sums);
+/* The patch of a convolution from few channels (p->pieces) and its filter, all multiplied; gives the thread's sums. */
+LLVMValueRef *wide_rows_run(const Wide *w);
+/* Through shared memory to the results. */
+void wide_results(const Wide *w, LLVMValueRef *sums);
+
+#endif

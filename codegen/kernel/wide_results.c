@@ -1,0 +1,179 @@
+/* Results of wide_convolution: sums pass through shared memory, from where they are written in the result's order. */
+#include "codegen/kernel/threads.h"
+#include "codegen/kernel/wide.h"
+
+enum { TURNED = 4 /* matrices of sums that go to shared memory at once */ };
+
+/* Two sums side by side as a word. */
+static LLVMValueRef sum_word(const Wide *w, const LLVMValueRef *sums)
+{
+    DType t = w->p->inst->shape->dtype;
+    LLVMValueRef both = LLVMGetUndef(LLVMVectorType(emit_type(w->k, t), 2));
+    for (uint32_t i = 0; i < 2; i++) {
+        LLVMValueRef v = scalar_convert_value(w->k, sums[i], DT_F32, t);
+        both = LLVMBuildInsertElement(w->b, both, v, number(w->k, i), "");
+    }
+    return LLVMBuildBitCast(w->b, both, gx_int_type(w->k, 32), "");
+}
+
+/* The tile of sums lies where patch and filters did: rows are features and their numbers places, or, where features are
+ * last, the other way round. A warp has two matrices of features and one for each eight columns. */
+static void share_sums(const Wide *w, LLVMValueRef *sums)
+{
+    bool turned = w->p->result_is_last;
+    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WIDE_PIECE), half = matrix,
+                 lower = split(w->k, &half, 2); /* of features; of columns */
+    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
+                               add(w->k, times(w->k, w->warp, WARP_ROWS),
+                                   times(w->k, lower, WIDE_PIECE))),
+                 place = add(w->k, times(w->k, w->group[ROWS], w->storage.columns),
+                             times(w->k, half, WIDE_PIECE));
+    LLVMValueRef down = add(w->k, turned ? place : feature, in),
+                 across = turned ? feature : place;
+    LLVMValueRef to = add(w->k, times(w->k, down, w->storage.sum_stride), across);
+    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
+    uint32_t octets = w->sum_count / SUMS;
+    for (uint32_t i = 0; i < octets; i += 2) {
+        uint32_t count = i + 1 < octets ? TURNED : TURNED / 2;
+        LLVMValueRef words[TURNED];
+        for (uint32_t j = 0; j < count; j++)
+            words[j] = sum_word(w, &sums[i * SUMS + 2 * j]);
+        int64_t along =
+            (int64_t)i * WIDE_PIECE * (turned ? w->storage.sum_stride : 1) * 2;
+        gx_stmatrix(w->k, add(w->k, to, number(w->k, along)), count, turned, words);
+    }
+}
+
+/* The same where there is no stmatrix: a lane's own words, or, where features are last, halves of them. */
+static void share_words(const Wide *w, LLVMValueRef *sums)
+{
+    bool turned = w->p->result_is_last;
+    LLVMTypeRef half = gx_int_type(w->k, 16);
+    LLVMValueRef feature = w->lane, place = times(w->k, split(w->k, &feature, SUMS), 2);
+    feature = add(w->k, feature,
+                  add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
+                      times(w->k, w->warp, WARP_ROWS)));
+    place = add(w->k, place, times(w->k, w->group[ROWS], w->storage.columns));
+    LLVMValueRef to =
+        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
+            turned ? feature : place);
+    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
+    for (uint32_t i = 0; i < w->sum_count; i += 2) {
+        int64_t below = i / 2 % 2 * WIDE_PIECE, along = (int64_t)(i / SUMS) * WIDE_PIECE,
+                stride = w->storage.sum_stride,
+                at = turned ? along * stride + below : below * stride + along;
+        LLVMValueRef word = sum_word(w, &sums[i]),
+                     own = add(w->k, to, number(w->k, 2 * at));
+        if (!turned) {
+            gx_store(w->k, GX_SHARED, own, word, 4);
+            continue;
+        }
+        LLVMValueRef upper = LLVMBuildLShr(w->b, word, number(w->k, 16), "");
+        gx_store(w->k, GX_SHARED, own, LLVMBuildTrunc(w->b, word, half, ""), 2);
+        gx_store(w->k, GX_SHARED, add(w->k, own, number(w->k, 2 * stride)),
+                 LLVMBuildTrunc(w->b, upper, half, ""), 2);
+    }
+}
+
+/* Some neighbouring results: eight features of a place, or two places of a feature. */
+typedef struct Item {
+    LLVMValueRef offset; /* in shared memory */
+    LLVMValueRef row;    /* of the image's result */
+    LLVMValueRef linear
+        [3]; /* row, column and feature, by the result; what it has several of, in items */
+} Item;
+
+static Item find_item(const Wide *w, LLVMValueRef item)
+{
+    const WidePlan *p = w->p;
+    bool turned = p->result_is_last;
+    int64_t columns = p->result_size[X], features = w->c->tile[FEATURES];
+    LLVMValueRef feature, column, row = item, group, at, along;
+    if (turned) {
+        along = split(w->k, &row, features / WIDE_PIECE);
+        feature = times(w->k, along, WIDE_PIECE);
+        column = split(w->k, &row, columns);
+    } else {
+        along = split(w->k, &row, columns / 2);
+        column = times(w->k, along, 2);
+        feature = row;
+        row = split(w->k, &feature, w->c->tile[ROWS]);
+    }
+    group = row;
+    at = split(w->k, &group, w->storage.group_rows);
+    LLVMValueRef place = add(w->k, times(w->k, group, w->storage.columns),
+                             add(w->k, times(w->k, at, w->storage.pitch), column));
+    LLVMValueRef to =
+        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
+            turned ? feature : place);
+    Item found = {.offset = add(w->k, times(w->k, to, 2), number(w->k, w->shared)),
+                  .row = add(w->k, w->row, row)};
+    int64_t tile = turned ? features / WIDE_PIECE : features;
+    found.linear[0] = found.row;
+    found.linear[1] = turned ? column : along;
+    found.linear[2] =
+        add(w->k, times(w->k, w->feature_tile, tile), turned ? along : feature);
+    return found;
+}
+
+/* The number of the first in the result: that it is a multiple of how many there are can be seen. */
+static const IndexExpr *item_number(const Wide *w, const Item *item)
+{
+    const WidePlan *p = w->p;
+    Emit *e = w->e;
+    bool turned = p->result_is_last;
+    int64_t sizes[] = {p->result_size[Y], p->result_size[X], p->features},
+            several[] = {1, turned ? 1 : 2, turned ? WIDE_PIECE : 1};
+    static const int last[] = {0, 1, 2}, first[] = {2, 0, 1};
+    const int *order = turned ? last : first;
+    const IndexExpr *at =
+        emit_variable(e, to_index(e, w->image), (Range){0, p->images - 1});
+    for (int i = 0; i < 3; i++) {
+        int d = order[i];
+        const IndexExpr *x = emit_variable(e, to_index(e, item->linear[d]),
+                                           (Range){0, sizes[d] / several[d] - 1});
+        at = ix_add(e->ix, ix_mul(e->ix, at, sizes[d]), ix_mul(e->ix, x, several[d]));
+    }
+    return at;
+}
+
+static void write_item(const Wide *w, LLVMValueRef number_of_item)
+{
+    Emit *e = w->e;
+    const Shape *s = w->p->inst->shape;
+    uint32_t lanes = w->p->result_is_last ? WIDE_PIECE : 2;
+    Item item = find_item(w, number_of_item);
+    LLVMTypeRef type = LLVMVectorType(emit_type(w->k, s->dtype), lanes);
+    LLVMValueRef values[WIDE_PIECE];
+    GxIf inside;
+    emit_if_begin(e, &inside, is_below(w->k, item.row, w->p->result_size[Y]));
+    LLVMValueRef sums = gx_load(w->k, GX_SHARED, item.offset, type, 2 * lanes);
+    for (uint32_t i = 0; i < lanes; i++)
+        values[i] = LLVMBuildExtractElement(w->b, sums, number(w->k, i), "");
+    const IndexExpr *index[EMIT_MOST_RANK], *at = item_number(w, &item);
+    e->lanes = lanes;
+    emit_preset_lanes(e, w->p->inst, values);
+    emit_delinear(e, s, ix_add(e->ix, at, emit_lane(e)), index);
+    for (uint32_t i = 0; i < fusion_result_count(w->in->fusion); i++)
+        emit_result(e, w->in->fusion, i, index);
+    e->lanes = 1;
+    emit_if_end(e, &inside, NULL, 0, NULL);
+}
+
+void wide_results(const Wide *w, LLVMValueRef *sums)
+{
+    GxLoop loop;
+    int64_t lanes = w->p->result_is_last ? WIDE_PIECE : 2,
+            results = w->c->tile[FEATURES] * w->c->tile[ROWS] * w->p->result_size[X];
+    gx_barrier(w->k);
+    if (target_has(w->in->design->target, FEATURE_STMATRIX))
+        share_sums(w, sums);
+    else
+        share_words(w, sums);
+    gx_barrier(w->k);
+    LLVMValueRef item = each_begin(w, &loop, results / lanes);
+    emit_scope_begin(w->e);
+    write_item(w, item);
+    emit_scope_end(w->e);
+    gx_loop_end(w->k, &loop, NULL);
+}

@@ -1,0 +1,261 @@
+/* Convolutions from few channels by wgmma (WidePlan.pieces): no tap has a step's terms, but a row of a window's taps is
+ * one run of the image's numbers, or one for each channel.
+ *
+ *   rows of the image are asked for with zeros around them, and the filter
+ *   each place of the patch gets the runs of its window's row
+ *   for every `stride` rows of the window: multiply
+ *
+ * Numbers of a piece that are no taps are zeros in the patch and in the filter, so that none that is infinite meets a
+ * zero. */
+#include "codegen/kernel/wide.h"
+#include "ir/base/divide.h"
+
+typedef struct Run {
+    const Wide *w;
+    const WidePlan *p;
+    uint32_t filter, rows; /* bytes of shared memory: where they begin */
+    int64_t parts;         /* pieces of a run */
+} Run;
+
+/* -- what is asked for ------------------------------------------------------------------------- */
+
+/* Each thread takes one of `across`, and of `down` every `parts`-th from its own on: what depends on the first is found
+ * once. Loop `inner` counts the second in `down`; threads that have none are left out by `there`. */
+typedef struct Walk {
+    GxLoop outer, inner;
+    GxIf there;
+    LLVMValueRef across, down;
+} Walk;
+
+static void walk_begin(const Wide *w, Walk *walk, int64_t across, int64_t down)
+{
+    int64_t threads = w->k->block[0], parts = across < threads ? threads / across : 1;
+    parts = parts < down ? parts : down;
+    LLVMValueRef item =
+        each_begin(w, &walk->outer, ceil_div(across * parts, threads) * threads);
+    gx_if_begin(w->k, &walk->there, is_below(w->k, item, across * parts));
+    walk->across = split(w->k, &item, across);
+    gx_loop_begin(w->k, &walk->inner, item, number(w->k, down), number(w->k, parts), NULL,
+                  0);
+    walk->down = walk->inner.index;
+}
+
+static void walk_end(const Wide *w, Walk *walk)
+{
+    gx_loop_end(w->k, &walk->inner, NULL);
+    gx_if_end(w->k, &walk->there, NULL, 0, NULL);
+    gx_loop_end(w->k, &walk->outer, NULL);
+}
+
+/* Sixteen bytes from number `from` of an operand on, or, where `inside` is false, zeros. */
+static void ask(const Wide *w, uint32_t operand, LLVMValueRef inside, LLVMValueRef from,
+                LLVMValueRef to)
+{
+    uint32_t arg = w->e->parameter_args[w->p->inst->operands[operand]->parameter];
+    from = LLVMBuildSelect(w->b, inside, byte_of(w, from), gx_i64(w->k, 0), "");
+    gx_copy_async(
+        w->k, arg, from, to, PIECE_BYTES,
+        LLVMBuildSelect(w->b, inside, number(w->k, PIECE_BYTES), number(w->k, 0), ""));
+}
+
+/* Rows of the image, those of a channel one behind the other where features are first. */
+static void ask_rows(const Run *r)
+{
+    const Wide *w = r->w;
+    const WidePlan *p = r->p;
+    const WideRows *rows = &w->storage.of_rows;
+    Walk walk;
+    int64_t numbers = p->is_last ? p->channels : 1, planes = p->is_last ? 1 : p->channels;
+    walk_begin(w, &walk, rows->row_bytes / PIECE_BYTES, rows->count * planes);
+    LLVMValueRef channel = walk.down, in = split(w->k, &channel, rows->count),
+                 y = add(w->k, times(w->k, w->row, p->stride), in),
+                 x = times(w->k, walk.across, WIDE_PIECE);
+    y = LLVMBuildSub(w->b, y, number(w->k, p->before[Y]), "");
+    x = LLVMBuildSub(w->b, x, number(w->k, rows->lead), "");
+    LLVMValueRef inside = LLVMBuildAnd(w->b, is_below(w->k, y, p->size[Y]),
+                                       is_below(w->k, x, p->size[X] * numbers), ""),
+                 from = wide_sum(w, widened(w, w->image), planes, channel),
+                 to = add(w->k, times(w->k, walk.down, rows->row_bytes),
+                          times(w->k, walk.across, PIECE_BYTES));
+    from = wide_sum(w, from, p->size[Y], y);
+    ask(w, 0, inside, wide_sum(w, from, p->size[X] * numbers, x),
+        add(w->k, to, number(w->k, r->rows)));
+    walk_end(w, &walk);
+}
+
+/* Eight features of each term, zeros of those that are no tap. */
+static void ask_filter(const Run *r)
+{
+    const Wide *w = r->w;
+    const WidePlan *p = r->p;
+    Walk walk;
+    int64_t pieces = w->c->tile[FEATURES] / WIDE_PIECE, depth = p->pieces * WIDE_PIECE;
+    walk_begin(w, &walk, pieces * depth, ceil_div(w->storage.of_rows.terms, depth));
+    LLVMValueRef at = walk.across, piece = split(w->k, &at, pieces), y = walk.down, x,
+                 channel;
+    LLVMValueRef term = add(w->k, times(w->k, y, depth), at);
+    if (p->is_last) {
+        x = LLVMBuildSub(w->b, at, number(w->k, p->spare * p->channels), "");
+        channel = split(w->k, &x, p->channels);
+    } else {
+        channel = at;
+        x = split(w->k, &channel, r->parts * WIDE_PIECE);
+        x = LLVMBuildSub(w->b, x, number(w->k, p->spare), "");
+    }
+    LLVMValueRef is_tap = LLVMBuildAnd(w->b, is_below(w->k, x, p->window[X]),
+                                       is_below(w->k, y, p->window[Y]), ""),
+                 tap = add(w->k, times(w->k, y, p->window[X]), x);
+    if (p->is_reversed)
+        tap = LLVMBuildSub(w->b, number(w->k, (int64_t)w->taps - 1), tap, "");
+    LLVMValueRef feature = add(w->k, times(w->k, w->feature_tile, w->c->tile[FEATURES]),
+                               times(w->k, piece, WIDE_PIECE)),
+                 from = add(w->k, times(w->k, tap, p->tap_step),
+                            add(w->k, times(w->k, channel, p->channel_step), feature)),
+                 to = add(w->k, times(w->k, piece, w->storage.filter_stride),
+                          times(w->k, term, PIECE_BYTES));
+    GxIf there; /* the last row may be half of one */
+    gx_if_begin(w->k, &there, is_below(w->k, term, w->storage.of_rows.terms));
+    ask(w, 1, is_tap, widened(w, from), add(w->k, to, number(w->k, r->filter)));
+    gx_if_end(w->k, &there, NULL, 0, NULL);
+    walk_end(w, &walk);
+}
+
+/* -- the patch --------------------------------------------------------------------------------- */
+
+/* Number `i` of a run is a tap's. */
+static bool is_tap(const WidePlan *p, int64_t i)
+{
+    int64_t numbers = p->is_last ? p->channels : 1, first = p->spare * numbers;
+    return i >= first && i < first + p->window[X] * numbers;
+}
+
+/* Numbers 8 `part` to 8 `part` + 7 of the run that begins at `from` in shared memory. */
+static LLVMValueRef load_part(const Run *r, LLVMValueRef from, int64_t part)
+{
+    const Wide *w = r->w;
+    LLVMTypeRef word = gx_int_type(w->k, 32);
+    LLVMValueRef piece = LLVMConstNull(piece_type(w->k));
+    for (uint32_t i = 0; i < PIECE_WORDS; i++) {
+        int64_t first = part * WIDE_PIECE + 2 * i;
+        uint32_t mask = (is_tap(r->p, first) ? 0xffffu : 0) |
+                        (is_tap(r->p, first + 1) ? 0xffff0000u : 0);
+        if (mask == 0)
+            continue;
+        LLVMValueRef x =
+            gx_load(w->k, GX_SHARED, add(w->k, from, number(w->k, 2 * first)), word, 4);
+        if (mask != UINT32_MAX)
+            x = LLVMBuildAnd(w->b, x, gx_i32(w->k, mask), "");
+        piece = LLVMBuildInsertElement(w->b, piece, x, number(w->k, i), "");
+    }
+    return piece;
+}
+
+/* Each place of a plane is the window's row of a result; those behind the last result's are what else has been read. */
+static void make_patch(const Run *r)
+{
+    const Wide *w = r->w;
+    const WidePlan *p = r->p;
+    const WideRows *rows = &w->storage.of_rows;
+    Walk walk;
+    int64_t step = p->stride * (p->is_last ? p->channels : 1) * 2,
+            before = (p->before[X] + p->spare) * (p->is_last ? p->channels : 1);
+    walk_begin(w, &walk, w->storage.pitch, rows->count);
+    LLVMValueRef row = walk.down, plane = split(w->k, &row, p->stride),
+                 place = add(w->k, times(w->k, row, w->storage.pitch), walk.across),
+                 from = add(w->k, times(w->k, walk.down, rows->row_bytes),
+                            times(w->k, walk.across, step));
+    from = add(w->k, from, number(w->k, r->rows + 2 * (rows->lead - before)));
+    LLVMValueRef first = times(w->k, plane, p->pieces);
+    for (int64_t i = 0; i < p->pieces; i++) {
+        int64_t channel = i / r->parts, apart = channel * rows->count * rows->row_bytes;
+        LLVMValueRef part =
+                         load_part(r, add(w->k, from, number(w->k, apart)), i % r->parts),
+                     to = patch_offset(w, place, add(w->k, first, number(w->k, i)));
+        gx_store(w->k, GX_SHARED, to, part, PIECE_BYTES);
+    }
+    walk_end(w, &walk);
+}
+
+/* What is read beside an odd piece, and behind the last row of a plane by columns that no result has. */
+static void make_zeros(const Run *r)
+{
+    const Wide *w = r->w;
+    const WidePlan *p = r->p;
+    GxLoop loop;
+    int64_t begin = p->stride * p->pieces * w->storage.chunk, behind = WIDE_PIECE - 1;
+    LLVMValueRef zero = LLVMConstNull(piece_type(w->k)), none = number(w->k, 0),
+                 at = each_begin(w, &loop, w->storage.of_rows.zeros);
+    gx_store(w->k, GX_SHARED, patch_offset(w, add(w->k, at, number(w->k, begin)), none),
+             zero, PIECE_BYTES);
+    gx_loop_end(w->k, &loop, NULL);
+    LLVMValueRef chunk = each_begin(w, &loop, p->stride * p->pieces * behind),
+                 place = split(w->k, &chunk, behind),
+                 plane = LLVMBuildUDiv(w->b, chunk, number(w->k, p->pieces), ""), rows;
+    /* rows stride * i + plane of those that there are */
+    rows = LLVMBuildSub(w->b, number(w->k, w->storage.of_rows.count + p->stride - 1),
+                        plane, "");
+    rows = LLVMBuildUDiv(w->b, rows, number(w->k, p->stride), "");
+    place = add(w->k, place, times(w->k, rows, w->storage.pitch));
+    gx_store(w->k, GX_SHARED, patch_offset(w, place, chunk), zero, PIECE_BYTES);
+    gx_loop_end(w->k, &loop, NULL);
+}
+
+/* -- products ---------------------------------------------------------------------------------- */
+
+/* Rows `stride` * `row` of the window and those behind it within one stride. An odd piece has zeros beside it. */
+static void multiply_rows(const Run *r, int64_t row, LLVMValueRef *sums)
+{
+    const Wide *w = r->w;
+    const WidePlan *p = r->p;
+    int64_t left = p->window[Y] - p->stride * row,
+            chunks = (left < p->stride ? left : p->stride) * p->pieces;
+    LLVMValueRef below = times(w->k, w->group[ROWS],
+                               w->storage.group_rows * w->storage.pitch),
+                 place = add(w->k, below, number(w->k, row * w->storage.pitch)),
+                 group =
+                     times(w->k, w->group[FEATURES],
+                           (int64_t)w->storage.filter_stride * (WIDE_ROWS / WIDE_PIECE)),
+                 term = number(w->k, r->filter + p->stride * row * p->pieces *
+                                                     WIDE_PIECE * PIECE_BYTES);
+    GxMatrices a = {.offset = add(w->k, term, group),
+                    .lead = w->storage.filter_lead,
+                    .stride = w->storage.filter_stride,
+                    .is_transposed = true},
+               b = {.offset = patch_offset(w, place, number(w->k, 0)),
+                    .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
+                    .stride = WIDE_PIECE * PIECE_BYTES};
+    if (chunks >= 2)
+        wide_multiply(w, &a, &b, (uint32_t)(chunks / 2), sums);
+    if (chunks % 2 == 0)
+        return;
+    int64_t zeros = p->stride * p->pieces * w->storage.chunk,
+            last = (chunks - 1) * w->storage.chunk + row * w->storage.pitch;
+    a.offset = add(w->k, a.offset, number(w->k, (chunks - 1) * a.lead));
+    b.offset = patch_offset(w, place, number(w->k, chunks - 1));
+    b.lead = (uint32_t)((zeros - last) * PIECE_BYTES);
+    wide_multiply(w, &a, &b, 1, sums);
+}
+
+LLVMValueRef *wide_rows_run(const Wide *w)
+{
+    const WidePlan *p = w->p;
+    Run r = {.w = w, .p = p, .parts = p->is_last ? p->pieces : p->pieces / p->channels};
+    r.filter = w->shared + (uint32_t)w->storage.patch_bytes;
+    r.rows = r.filter + (uint32_t)w->storage.stage_bytes;
+    ask_rows(&r);
+    ask_filter(&r);
+    gx_copy_commit(w->k);
+    make_zeros(&r);
+    gx_copy_wait(w->k, 0);
+    gx_barrier(w->k);
+    make_patch(&r);
+    if (p->core == NULL)
+        gx_proxy_fence(w->k);
+    gx_barrier(w->k);
+    LLVMValueRef *sums = ARENA_ARRAY(w->k->arena, LLVMValueRef, w->sum_count);
+    for (uint32_t i = 0; i < w->sum_count; i++)
+        sums[i] = LLVMConstNull(emit_type(w->k, DT_F32));
+    for (int64_t row = 0; row * p->stride < p->window[Y]; row++)
+        multiply_rows(&r, row, sums);
+    return sums;
+}
