@@ -7,6 +7,7 @@
 
 #include "codegen/gx/host_bf16.h"
 #include "codegen/gx/lower.h"
+#include "codegen/gx/repeat.h"
 #include "codegen/llvm.h"
 #include "ir/base/bug.h"
 
@@ -178,7 +179,7 @@ static const char *module_ptx(Backend *b, LLVMModuleRef m, Kernel *const *kernel
     LLVMMemoryBufferRef text = llvm_generate(m, machine, LLVMAssemblyFile);
     char *copy = arena_text(b->arena, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
     LLVMDisposeMemoryBuffer(text);
-    return copy;
+    return ptx_write_out(b->arena, copy);
 }
 
 const char *backend_ptx(Backend *b, Kernel *const *kernels, size_t count,

@@ -646,7 +646,7 @@ static bool has_few_steps(LLVMValueRef end, LLVMValueRef step)
 /* LLVM's loop strength reduction weighs up how each address could be stepped, which takes a third of the time
  * where there are many. It leaves a loop alone whose variable's step it does not see; code generation
  * drops what hides it. */
-static LLVMValueRef hide_step(Kernel *k, LLVMValueRef index)
+LLVMValueRef gx_hide_step(Kernel *k, LLVMValueRef index)
 {
     LLVMValueRef args[2] = {index, LLVMConstNull(LLVMTypeOf(index))};
     return gx_intrinsic(k, "expect", args, 2);
@@ -670,7 +670,7 @@ void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next)
     LLVMBuilderRef b = k->builder;
     LLVMValueRef index = LLVMBuildNSWAdd(b, loop->index, loop->step, "");
     if (loop->keeps_addresses)
-        index = hide_step(k, index);
+        index = gx_hide_step(k, index);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
     LLVMAddIncoming(loop->index, &index, &latch, 1);
     gx_while_end(k, loop, next);

@@ -235,6 +235,8 @@ typedef struct GxLoop {
 void gx_loop_begin(Kernel *k, GxLoop *loop, LLVMValueRef start, LLVMValueRef end,
                    LLVMValueRef step, LLVMValueRef *carried, unsigned carried_count);
 void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next);
+/* The next value of a loop's variable, so that LLVM's loop strength reduction leaves the loop alone. */
+LLVMValueRef gx_hide_step(Kernel *k, LLVMValueRef index);
 
 /* while (condition) { body }: begin leaves the builder where the condition's code goes, body behind the
  * test of it; carried values as those of GxLoop, right from gx_while_begin on. `index` and `step` stay

@@ -286,6 +286,15 @@ static LLVMValueRef nvptx_proxy_fence(const GxCall *c, const State *s,
                     "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
 }
 
+/* What ptx_write_out finds. */
+static LLVMValueRef nvptx_repeat(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s, (void)intrinsic;
+    const char *text =
+        arena_printf(c->kernel->arena, "// repeat %u", (unsigned)gx_constant(c, 0));
+    return assembly(c, LLVMVoidTypeInContext(c->context), text, "", NULL, 0);
+}
+
 static LLVMValueRef nvptx_copy(const GxCall *c, const State *s, const char *intrinsic)
 {
     (void)intrinsic;

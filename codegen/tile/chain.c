@@ -15,8 +15,7 @@ typedef struct ChainLower {
     LLVMValueRef begin, end; /* tiles of the loop: i32 */
     LLVMValueRef inside_begin,
         inside_end; /* those of which predicates are known: i32; NULL: from begin, to end */
-    LLVMValueRef **kept
-        [TILE_CHAIN_DOTS]; /* [steps] fragments of what stays; NULL: not in registers */
+    LLVMValueRef *kept[TILE_CHAIN_DOTS]; /* words of what stays; NULL: not in registers */
 } ChainLower;
 
 enum {
@@ -82,18 +81,13 @@ static void find_bounds(ChainLower *a)
 
 /* -- what stays ---------------------------------------------------------------------------------- */
 
-static uint32_t steps_of(const TileMapping *m)
-{
-    return (uint32_t)(m->program->dims[m->term].size / m->core->k);
-}
-
-static LLVMValueRef *kept_fragments(ChainLower *a, uint32_t dot, uint32_t step)
+/* Of the inner product's factor that stays, which l->m is. */
+static TileSide kept_side(ChainLower *a, uint32_t dot)
 {
     TileLower *l = &a->l;
     const TileFactor *f = &a->m->inner[dot].factors[0];
-    LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, factor_words(l, f));
-    factor_fragments(l, f, step, factor_base(l, f, gx_i32(l->k, 0)), words);
-    return words;
+    return (TileSide){
+        .factor = f, .base = factor_base(l, f, gx_i32(l->k, 0)), .words = a->kept[dot]};
 }
 
 static TileFill kept_fill(const ChainLower *a)
@@ -131,9 +125,8 @@ static void keep(ChainLower *a)
         if (!fill.factors[i]->is_kept)
             continue;
         l->m = &a->m->inner[i];
-        a->kept[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef *, steps_of(l->m));
-        for (uint32_t step = 0; step < steps_of(l->m); step++)
-            a->kept[i][step] = kept_fragments(a, i, step);
+        TileSide side = kept_side(a, i);
+        a->kept[i] = tile_words_of_steps(l, &side);
     }
 }
 
@@ -148,19 +141,14 @@ static void multiply_inner(ChainLower *a, uint32_t dot, LLVMValueRef stage)
     l->m = m;
     LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
     memcpy(sums, tile_registers(l, m->dot->operands[2], &m->sums), count * sizeof *sums);
-    uint32_t counts[] = {factor_words(l, &m->factors[0]), factor_words(l, k)};
-    for (uint32_t step = 0; step < steps_of(m); step++) {
-        LLVMValueRef *words[] = {a->kept[dot] != NULL ? a->kept[dot][step]
-                                                      : kept_fragments(a, dot, step),
-                                 ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[1])};
-        factor_fragments(l, k, step, factor_base(l, k, stage), words[1]);
-        tile_multiply(l, words, counts, sums);
-    }
+    TileSide sides[] = {kept_side(a, dot),
+                        {.factor = k, .base = factor_base(l, k, stage)}};
+    tile_multiply(l, sides, sums);
     tile_hold(l, m->dot, &m->sums, sums);
 }
 
 /* The weights as an outer product's factor, in words: zeros where there are no columns. */
-static LLVMValueRef *weight_words(ChainLower *a, const TileMapping *m, uint32_t *count)
+static LLVMValueRef *weight_words(ChainLower *a, const TileMapping *m)
 {
     TileLower *l = &a->l;
     LLVMBuilderRef b = l->k->builder;
@@ -176,10 +164,9 @@ static LLVMValueRef *weight_words(ChainLower *a, const TileMapping *m, uint32_t 
                                         LLVMConstNull(LLVMTypeOf(values[r])), "");
     }
     values = tile_renamed(l, from, values, to);
-    *count = n / per_word;
-    LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, *count);
+    LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, n / per_word);
     LLVMTypeRef pair = LLVMVectorType(LLVMTypeOf(values[0]), per_word);
-    for (uint32_t i = 0; i < *count; i++) {
+    for (uint32_t i = 0; i < n / per_word; i++) {
         LLVMValueRef v = LLVMGetUndef(pair);
         for (uint32_t j = 0; j < per_word; j++)
             v = LLVMBuildInsertElement(b, v, values[i * per_word + j], gx_i32(l->k, j),
@@ -194,18 +181,13 @@ static void multiply_outer(ChainLower *a, uint32_t dot, LLVMValueRef stage)
     TileLower *l = &a->l;
     const TileMapping *m = &a->m->outer[dot];
     const TileFactor *v = &m->factors[1];
-    uint32_t count = registers_of(&m->sums), all;
+    uint32_t count = registers_of(&m->sums);
     LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
-    LLVMValueRef *weights = weight_words(a, m, &all);
+    TileSide sides[] = {{.factor = &m->factors[0], .words = weight_words(a, m)},
+                        {.factor = v, .base = factor_base(l, v, stage)}};
     l->m = m;
     memcpy(sums, tile_registers(l, m->dot->operands[2], &m->sums), count * sizeof *sums);
-    uint32_t steps = steps_of(m), counts[] = {all / steps, factor_words(l, v)};
-    for (uint32_t step = 0; step < steps; step++) {
-        LLVMValueRef *words[] = {&weights[step * counts[0]],
-                                 ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[1])};
-        factor_fragments(l, v, step, factor_base(l, v, stage), words[1]);
-        tile_multiply(l, words, counts, sums);
-    }
+    tile_multiply(l, sides, sums);
     tile_hold(l, m->dot, &m->sums, sums);
 }
 

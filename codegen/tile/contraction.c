@@ -23,41 +23,14 @@ static LLVMValueRef *zero_sums(TileLower *l)
 
 /* -- multiplying ------------------------------------------------------------------------------- */
 
-void tile_multiply(TileLower *l, LLVMValueRef *const words[2], const uint32_t counts[2],
-                   LLVMValueRef *sums)
-{
-    const TensorCore *core = l->m->core;
-    uint32_t of_a = tensor_core_registers(core, TENSOR_A),
-             of_b = tensor_core_registers(core, TENSOR_B),
-             of_sums = tensor_core_registers(core, TENSOR_C), columns = counts[1] / of_b;
-    l->k->at = l->m->dot->inst->name;
-    for (uint32_t row = 0; row < counts[0] / of_a; row++) {
-        for (uint32_t column = 0; column < columns; column++) {
-            LLVMValueRef *c = &sums[(row * columns + column) * of_sums];
-            gx_mma(l->k, core, &words[0][row * of_a], &words[1][column * of_b], c, c);
-        }
-    }
-}
-
-static void multiply_step(TileLower *l, uint32_t step, LLVMValueRef stage,
-                          LLVMValueRef *sums)
-{
-    const TileMapping *m = l->m;
-    LLVMValueRef *words[2];
-    uint32_t counts[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        const TileFactor *f = &m->factors[i];
-        counts[i] = factor_words(l, f);
-        words[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[i]);
-        factor_fragments(l, f, step, factor_base(l, f, stage), words[i]);
-    }
-    tile_multiply(l, words, counts, sums);
-}
-
 static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
 {
-    for (uint32_t step = 0; step < tile_core_steps(l->m); step++)
-        multiply_step(l, step, stage, sums);
+    const TileMapping *m = l->m;
+    TileSide sides[2];
+    for (uint32_t i = 0; i < 2; i++)
+        sides[i] = (TileSide){.factor = &m->factors[i],
+                              .base = factor_base(l, &m->factors[i], stage)};
+    tile_multiply(l, sides, sums);
 }
 
 /* -- the loop ---------------------------------------------------------------------------------- */
@@ -320,7 +293,7 @@ void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
     l->k = l->e->k;
     l->k->is_wide = true;
     LLVMBuilderRef b = l->k->builder;
-    l->shared = gx_shared_alloc(l->k, shared_bytes, 128);
+    l->shared = gx_shared_alloc(l->k, shared_bytes, TILE_SHARED_ALIGN);
     l->lane = gx_lane(l->k);
     l->warp = LLVMBuildLShr(b, gx_tid(l->k, 0), gx_i32(l->k, 5), "");
     if (l->parts.count > 1)

@@ -1,21 +1,48 @@
 /* Tiles on their way through shared memory. See lower.h. */
 #include "codegen/tile/lower.h"
 
-LLVMValueRef shared_offset(TileLower *l, const LinearLayout *layout,
-                           const LinearMap *offsets, uint32_t bits, LLVMValueRef thread,
-                           uint32_t r, LLVMValueRef base)
+SharedPlaces shared_places(TileLower *l, const LinearLayout *layout,
+                           const LinearLayout *shared, DType t, LLVMValueRef base)
 {
-    uint32_t own = map_apply(offsets, r), threads = 0;
-    for (uint32_t i = layout->in[LINEAR_REGISTER]; i < offsets->in_bits; i++)
-        threads |= offsets->columns[i];
-    LLVMValueRef bytes = gx_i32(l->k, bits / 8), at = thread;
-    /* where a swizzle joins them, bits are xored; the register's other bits are added last, to be a constant of the
-     * access: few places are different ones */
-    uint32_t joined = own & threads, apart = own & ~threads;
+    SharedPlaces p = {.registers = layout->in[LINEAR_REGISTER],
+                      .bytes = dtype_info[t].bits / 8,
+                      .offsets = linear_offsets(layout, shared)};
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < p.offsets.in_bits; i++) {
+        p.offsets.columns[i] *= p.bytes;
+        *(i < p.registers ? &own : &p.joined) |= p.offsets.columns[i];
+    }
+    p.at = place_of_thread(l, layout, &p.offsets);
+    if ((own & p.joined) < TILE_SHARED_ALIGN)
+        p.at = gx_add_natural(l->k, p.at, base);
+    else
+        p.base = base;
+    return p;
+}
+
+void shared_step(TileLower *l, SharedPlaces *p, uint32_t bits, LLVMValueRef step)
+{
+    LinearMap joined = p->offsets, apart = p->offsets;
+    for (uint32_t i = p->registers - bits; i < p->registers; i++) {
+        joined.columns[i] &= p->joined;
+        apart.columns[i] &= ~p->joined;
+    }
+    p->at = place_of_bits(l, &joined, p->registers - bits, bits, step, p->at);
+    p->apart = place_of_bits(l, &apart, p->registers - bits, bits, step, NULL);
+}
+
+LLVMValueRef shared_offset(TileLower *l, const SharedPlaces *p, uint32_t r)
+{
+    uint32_t own = map_apply(&p->offsets, r), joined = own & p->joined,
+             apart = own & ~p->joined;
+    LLVMValueRef at = p->at;
     if (joined != 0)
         at = LLVMBuildXor(l->k->builder, at, gx_i32(l->k, joined), "");
-    at = gx_add_natural(l->k, gx_mul_natural(l->k, at, bytes), base);
-    return apart == 0 ? at : gx_add_natural(l->k, at, gx_i32(l->k, apart * bits / 8));
+    if (p->base != NULL)
+        at = gx_add_natural(l->k, at, p->base);
+    if (p->apart != NULL)
+        at = gx_add_natural(l->k, at, p->apart);
+    return apart == 0 ? at : gx_add_natural(l->k, at, gx_i32(l->k, apart));
 }
 
 /* The type that a value of the type has in shared memory. */
@@ -39,10 +66,9 @@ void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                     uint32_t vector, LLVMValueRef base, uint32_t start, uint32_t count)
 {
     LLVMBuilderRef b = l->k->builder;
-    LinearMap offsets = linear_offsets(layout, shared);
-    LLVMValueRef thread = place_of_thread(l, layout, &offsets),
-                 first = holds_first(l, layout);
-    uint32_t lanes = UINT32_C(1) << vector, bits = dtype_info[t].bits, same = 0;
+    SharedPlaces places = shared_places(l, layout, shared, t, base);
+    LLVMValueRef first = holds_first(l, layout);
+    uint32_t lanes = UINT32_C(1) << vector, same = 0;
     for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
         same |= layout->columns[i] == 0 ? UINT32_C(1) << i : 0;
     GxIf own;
@@ -57,26 +83,21 @@ void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                 v = LLVMBuildInsertElement(b, v, to_unit(l, t, registers[r + i]),
                                            gx_i32(l->k, i), "");
         }
-        gx_store(l->k, GX_SHARED,
-                 shared_offset(l, layout, &offsets, bits, thread, r, base), v,
-                 lanes * bits / 8);
+        gx_store(l->k, GX_SHARED, shared_offset(l, &places, r), v, lanes * places.bytes);
     }
     emit_if_end(l->e, &own, NULL, 0, NULL);
 }
 
-void tile_from_shared(TileLower *l, DType t, const LinearLayout *layout,
-                      const LinearLayout *shared, uint32_t vector, LLVMValueRef base,
+void tile_from_shared(TileLower *l, DType t, const SharedPlaces *places, uint32_t vector,
                       uint32_t first, uint32_t count, LLVMValueRef *registers)
 {
     LLVMBuilderRef b = l->k->builder;
-    LinearMap offsets = linear_offsets(layout, shared);
-    LLVMValueRef thread = place_of_thread(l, layout, &offsets);
-    uint32_t lanes = UINT32_C(1) << vector, bits = dtype_info[t].bits;
+    uint32_t lanes = UINT32_C(1) << vector;
     LLVMTypeRef type = unit_type(l, t);
     type = lanes > 1 ? LLVMVectorType(type, lanes) : type;
     for (uint32_t r = first; r < first + count; r += lanes) {
-        LLVMValueRef at = shared_offset(l, layout, &offsets, bits, thread, r, base);
-        LLVMValueRef v = gx_load(l->k, GX_SHARED, at, type, lanes * bits / 8);
+        LLVMValueRef at = shared_offset(l, places, r);
+        LLVMValueRef v = gx_load(l->k, GX_SHARED, at, type, lanes * places->bytes);
         for (uint32_t i = 0; i < lanes; i++) {
             LLVMValueRef one =
                 lanes > 1 ? LLVMBuildExtractElement(b, v, gx_i32(l->k, i), "") : v;

@@ -47,10 +47,9 @@ void factor_prepare(TileLower *l, const TileFactor *f)
 void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
 {
     LLVMBuilderRef b = l->k->builder;
-    LinearMap offsets = linear_offsets(&f->copy, &f->shared);
-    LLVMValueRef thread = place_of_thread(l, &f->copy, &offsets),
-                 own = holds_first(l, &f->copy);
-    uint32_t bits = dtype_info[f->value->dtype].bits, bytes = bits << f->vector >> 3;
+    SharedPlaces places = shared_places(l, &f->copy, &f->shared, f->value->dtype, base);
+    LLVMValueRef own = holds_first(l, &f->copy);
+    uint32_t bytes = places.bytes << f->vector;
     const IndexExpr *first = place_in_bytes(l, f, 0);
     GxIf some;
     l->k->at = f->value->inst->name;
@@ -59,8 +58,7 @@ void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
          r += UINT32_C(1) << f->vector) {
         LLVMValueRef ok = tile_is_there(l, f->value, &f->copy, f->value->dims, r),
                      from = byte_offset(l, place_in_bytes(l, f, r), first),
-                     to = shared_offset(l, &f->copy, &offsets, bits, thread, r, base),
-                     valid = NULL;
+                     to = shared_offset(l, &places, r), valid = NULL;
         if (ok != NULL) {
             valid = LLVMBuildSelect(b, ok, gx_i32(l->k, bytes), gx_i32(l->k, 0), "");
             from = LLVMBuildSelect(b, ok, from, gx_i64(l->k, 0), "");
@@ -103,21 +101,42 @@ static uint32_t log2_of(uint32_t n)
     return bits;
 }
 
-/* By ldmatrix: up to four matrices of the instruction and its repetitions at once. */
-static void load_matrices(TileLower *l, const TileFactor *f, uint32_t first,
-                          uint32_t count, LLVMValueRef base, LLVMValueRef *words)
+uint32_t factor_words(const TileLower *l, const TileFactor *f)
 {
-    LinearLayout rows;
-    uint32_t bits = dtype_info[f->value->dtype].bits, word = 32 / bits,
-             matrices = count / word < 4 ? count / word : 4;
-    linear_matrix_rows(&f->fragment, bits, log2_of(matrices), f->is_transposed, &rows);
-    LinearMap offsets = linear_offsets(&rows, &f->shared);
-    LLVMValueRef thread = place_of_thread(l, &rows, &offsets);
-    for (uint32_t i = 0; i < count / word; i += matrices) {
-        uint32_t later = (first / word + i) / matrices;
-        LLVMValueRef at = shared_offset(l, &rows, &offsets, bits, thread,
-                                        later * (ROW_BITS / bits), base);
-        gx_ldmatrix(l->k, at, matrices, f->is_transposed, &words[i]);
+    uint32_t steps = tile_core_steps(l->m), bits = dtype_info[f->value->dtype].bits;
+    uint32_t elements = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
+    return bits < 32 ? elements * bits / 32 : elements;
+}
+
+/* Words of a fragment that one ldmatrix loads. */
+static uint32_t matrices_at_once(const TileLower *l, const TileFactor *f)
+{
+    uint32_t words = factor_words(l, f);
+    return words < 4 ? words : 4;
+}
+
+SharedPlaces factor_places(TileLower *l, const TileFactor *f, LLVMValueRef base)
+{
+    LinearLayout layout = f->fragment;
+    if (f->is_held)
+        return (SharedPlaces){0};
+    DType t = f->value->dtype;
+    if (f->is_matrix)
+        linear_matrix_rows(&f->fragment, dtype_info[t].bits,
+                           log2_of(matrices_at_once(l, f)), f->is_transposed, &layout);
+    return shared_places(l, &layout, &f->shared, t, base);
+}
+
+/* By ldmatrix: up to four matrices of the instruction and its repetitions at once. */
+static void load_matrices(TileLower *l, const TileFactor *f, uint32_t step,
+                          const SharedPlaces *places, LLVMValueRef *words)
+{
+    uint32_t count = factor_words(l, f), matrices = matrices_at_once(l, f),
+             in_row = ROW_BITS / dtype_info[f->value->dtype].bits;
+    for (uint32_t i = 0; i < count; i += matrices) {
+        uint32_t later = (step * count + i) / matrices;
+        gx_ldmatrix(l->k, shared_offset(l, places, later * in_row), matrices,
+                    f->is_transposed, &words[i]);
     }
 }
 
@@ -140,11 +159,10 @@ static void pack_elements(TileLower *l, const TileFactor *f, const LLVMValueRef 
 }
 
 static void load_elements(TileLower *l, const TileFactor *f, uint32_t first,
-                          uint32_t count, LLVMValueRef base, LLVMValueRef *words)
+                          uint32_t count, const SharedPlaces *places, LLVMValueRef *words)
 {
     LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
-    tile_from_shared(l, f->value->dtype, &f->fragment, &f->shared, 0, base, first, count,
-                     values);
+    tile_from_shared(l, f->value->dtype, places, 0, first, count, values);
     pack_elements(l, f, values, count, words);
 }
 
@@ -160,15 +178,8 @@ static void pack_held(TileLower *l, const TileFactor *f, uint32_t first, uint32_
     pack_elements(l, f, values + first, count, words);
 }
 
-uint32_t factor_words(const TileLower *l, const TileFactor *f)
-{
-    uint32_t steps = tile_core_steps(l->m), bits = dtype_info[f->value->dtype].bits;
-    uint32_t elements = (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / steps;
-    return bits < 32 ? elements * bits / 32 : elements;
-}
-
-void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValueRef base,
-                      LLVMValueRef *words)
+void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step,
+                      const SharedPlaces *places, LLVMValueRef *words)
 {
     uint32_t count =
         (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / tile_core_steps(l->m);
@@ -176,7 +187,7 @@ void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValu
     if (f->is_held)
         pack_held(l, f, step * count, count, words);
     else if (f->is_matrix)
-        load_matrices(l, f, step * count, count, base, words);
+        load_matrices(l, f, step, places, words);
     else
-        load_elements(l, f, step * count, count, base, words);
+        load_elements(l, f, step * count, count, places, words);
 }

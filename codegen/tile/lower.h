@@ -44,6 +44,10 @@ typedef struct TileLower {
 /* Packed coordinates that registers of a layout have in common: those of the lane and the warp, i32. */
 LLVMValueRef place_of_thread(TileLower *l, const LinearLayout *layout,
                              const LinearMap *map);
+/* sum (NULL: 0) and the columns of the bits of `number`, which are bits first .. first + count - 1 of the map's
+ * input, added without carry; NULL: none has a column. */
+LLVMValueRef place_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
+                           uint32_t count, LLVMValueRef number, LLVMValueRef sum);
 /* The coordinate along `dim` of register `r`, in the whole problem. */
 const IndexExpr *tile_place(TileLower *l, const LinearLayout *layout, uint32_t dim,
                             uint32_t r);
@@ -105,13 +109,28 @@ bool pairs_apply(TileLower *l, const TileOp *op, const LinearLayout *layout,
 void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                     const LinearLayout *layout, const LinearLayout *shared,
                     uint32_t vector, LLVMValueRef base, uint32_t first, uint32_t count);
-void tile_from_shared(TileLower *l, DType t, const LinearLayout *layout,
-                      const LinearLayout *shared, uint32_t vector, LLVMValueRef base,
+/* Where registers of a layout lie. */
+typedef struct SharedPlaces {
+    LinearMap offsets;  /* of registers, lanes, warps, in bytes */
+    uint32_t registers; /* bits of a register's number */
+    uint32_t bytes;     /* of an element */
+    uint32_t joined;   /* bits of offsets to which more than the register's number adds */
+    LLVMValueRef at;   /* the thread's, ... */
+    LLVMValueRef base; /* ... to which this comes behind the xor; NULL: it has come */
+    LLVMValueRef apart; /* and this of the step; NULL: nothing */
+} SharedPlaces;
+
+/* base: a multiple of TILE_SHARED_ALIGN, which no swizzle within so many bytes touches, so that all registers' places
+ * are one value and constants. */
+SharedPlaces shared_places(TileLower *l, const LinearLayout *layout,
+                           const LinearLayout *shared, DType t, LLVMValueRef base);
+/* The highest bits of a register's number are the value `step` from now on, and 0 in what is asked for. */
+void shared_step(TileLower *l, SharedPlaces *p, uint32_t bits, LLVMValueRef step);
+/* Of register `r`: a byte offset, which a swizzle makes an xor of what the thread and what the register has. Other
+ * bits are added last, to be a constant of the access: few places are different ones. */
+LLVMValueRef shared_offset(TileLower *l, const SharedPlaces *p, uint32_t r);
+void tile_from_shared(TileLower *l, DType t, const SharedPlaces *places, uint32_t vector,
                       uint32_t first, uint32_t count, LLVMValueRef *registers);
-/* The byte offset of register `r`: `thread` is place_of_thread's of the offsets, in elements. */
-LLVMValueRef shared_offset(TileLower *l, const LinearLayout *layout,
-                           const LinearMap *offsets, uint32_t bits, LLVMValueRef thread,
-                           uint32_t r, LLVMValueRef base);
 
 /* -- factors.c: from device memory to fragments -------------------------------------------------- */
 
@@ -122,12 +141,27 @@ LLVMValueRef *factor_values(TileLower *l, const TileFactor *f);
 void factor_prepare(TileLower *l, const TileFactor *f);
 /* Issues asynchronous copies of the tile at hand into the stage at `base`. */
 void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base);
-/* The words of the fragments for step `step` of the instruction along the sums. */
-void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step, LLVMValueRef base,
-                      LLVMValueRef *words);
-
-/* Their number. */
+/* Where its fragments lie; of one that is held: not used. */
+SharedPlaces factor_places(TileLower *l, const TileFactor *f, LLVMValueRef base);
+/* Their words at a step of the instruction along the sums; in a loop step 0 behind shared_step. */
+void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step,
+                      const SharedPlaces *places, LLVMValueRef *words);
+/* How many a step has. */
 uint32_t factor_words(const TileLower *l, const TileFactor *f);
+
+/* -- products.c ------------------------------------------------------------------------------------ */
+
+/* A factor of l->m's dot as it is multiplied: fragments of shared memory from `base` on, or words in registers, of
+ * all steps. */
+typedef struct TileSide {
+    const TileFactor *factor;
+    LLVMValueRef base, *words; /* words NULL: in shared memory, or held */
+} TileSide;
+
+/* The words of all steps, to stay in registers. */
+LLVMValueRef *tile_words_of_steps(TileLower *l, const TileSide *s);
+/* sums += products of l->m's dot for a tile of terms. */
+void tile_multiply(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 
 /* -- slices.c: warps that share the terms of a tile ------------------------------------------------ */
 
@@ -182,9 +216,6 @@ LLVMValueRef parts_merge(TileLower *l, const TileChainMapping *m, LLVMValueRef *
 
 /* A kernel with nothing in it yet but which tile the block makes. */
 void tile_lower_begin(TileLower *l, uint64_t shared_bytes);
-/* sums += products of l->m's dot for one step of the instruction: words of the fragments, and how many. */
-void tile_multiply(TileLower *l, LLVMValueRef *const words[2], const uint32_t counts[2],
-                   LLVMValueRef *sums);
 /* The stage behind `stage`, by its offset in bytes. */
 LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
                              uint32_t stages);

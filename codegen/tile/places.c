@@ -5,9 +5,8 @@
 #include "codegen/kernel/threads.h"
 #include "codegen/tile/lower.h"
 
-/* The sum over the bits of `number` (bits first .. first + count - 1 of the map's input) of their columns. */
-static LLVMValueRef sum_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
-                                uint32_t count, LLVMValueRef number, LLVMValueRef sum)
+LLVMValueRef place_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
+                           uint32_t count, LLVMValueRef number, LLVMValueRef sum)
 {
     LLVMBuilderRef b = l->k->builder;
     for (uint32_t i = 0; i < count;) {
@@ -44,10 +43,10 @@ static LLVMValueRef sum_of_bits(TileLower *l, const LinearMap *map, uint32_t fir
 LLVMValueRef place_of_thread(TileLower *l, const LinearLayout *layout,
                              const LinearMap *map)
 {
-    LLVMValueRef sum = sum_of_bits(l, map, linear_first(layout, LINEAR_LANE),
-                                   layout->in[LINEAR_LANE], l->lane, NULL);
-    sum = sum_of_bits(l, map, linear_first(layout, LINEAR_WARP), layout->in[LINEAR_WARP],
-                      l->warp, sum);
+    LLVMValueRef sum = place_of_bits(l, map, linear_first(layout, LINEAR_LANE),
+                                     layout->in[LINEAR_LANE], l->lane, NULL);
+    sum = place_of_bits(l, map, linear_first(layout, LINEAR_WARP),
+                        layout->in[LINEAR_WARP], l->warp, sum);
     return sum == NULL ? gx_i32(l->k, 0) : sum;
 }
 

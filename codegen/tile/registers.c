@@ -294,9 +294,10 @@ static void make_exchange(TileLower *l, const TileOp *op, const TileResult *r,
         both++;
     if (w.first == 0)
         exchange_sums(l, op, r, both);
-    tile_from_shared(l, op->dtype, &r->layout, &r->shared,
-                     r->vector < most ? r->vector : most, gx_i32(l->k, l->shared),
-                     w.first, w.end - w.first, &out[w.first]);
+    SharedPlaces places =
+        shared_places(l, &r->layout, &r->shared, op->dtype, gx_i32(l->k, l->shared));
+    tile_from_shared(l, op->dtype, &places, r->vector < most ? r->vector : most, w.first,
+                     w.end - w.first, &out[w.first]);
 }
 
 /* -- loops ------------------------------------------------------------------------------------- */

@@ -7,9 +7,13 @@ enum {
     MOST_VECTOR = 128, /* bits of an access */
     MOST_HELD = 40,    /* words of a factor that a thread holds */
     MOST_HELD_VECTOR = 4,
-    LANE_BITS = 5,
-    STAGE_ALIGN = 128
+    LANE_BITS = 5
 };
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + TILE_SHARED_ALIGN - 1) / TILE_SHARED_ALIGN * TILE_SHARED_ALIGN;
+}
 
 static uint32_t log2_of(int64_t n)
 {
@@ -508,7 +512,7 @@ static void place_stage(TileMapping *m)
         if (f->is_held)
             continue;
         f->offset = m->stage_bytes;
-        m->stage_bytes += (f->bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+        m->stage_bytes += aligned(f->bytes);
     }
     if (m->shared_bytes < m->stages * m->stage_bytes)
         m->shared_bytes = m->stages * m->stage_bytes;
@@ -578,7 +582,7 @@ static void place_shared(TileMapping *m, uint32_t factor, const Target *target,
     choose_way(m, f, target);
     place_factor(m, f);
     f->offset = *bytes;
-    *bytes += (f->bytes + STAGE_ALIGN - 1) / STAGE_ALIGN * STAGE_ALIGN;
+    *bytes += aligned(f->bytes);
 }
 
 /* The same tile as a factor of another dot: as it lies, read in this one's fragments. */

@@ -13,6 +13,9 @@
 #include "ir/kernel/tensor_core.h"
 #include "ir/tile/tile.h"
 
+/* Where shared memory of a tile begins, and each factor of a stage. */
+enum { TILE_SHARED_ALIGN = 128 };
+
 typedef struct TileFactor {
     TileOp *value;  /* operand of the dot */
     bool is_copied; /* asynchronously; else through registers */
