@@ -189,6 +189,18 @@ Allocation *allocation_find(uint64_t address, uint64_t bytes, const char *what,
     return found;
 }
 
+bool allocation_is_aligned(uint64_t address, uint32_t alignment, const char *what,
+                           Finding *out)
+{
+    if (address % alignment == 0)
+        return true;
+    finding_set(out, FINDING_ADDRESS,
+                "misaligned: %s: address 0x%" PRIx64 " is no multiple of %" PRIu32
+                " bytes",
+                what, address, alignment);
+    return false;
+}
+
 bool allocation_is_written(const Allocation *a, uint64_t address, uint64_t bytes,
                            const char *what, Finding *out)
 {

@@ -34,6 +34,9 @@ Allocation *allocation_find(uint64_t address, uint64_t bytes, const char *what,
 /* False, with a finding: a byte of the range, which lies in the allocation, was never written. */
 bool allocation_is_written(const Allocation *a, uint64_t address, uint64_t bytes,
                            const char *what, Finding *out);
+/* False, with a finding: the address is no multiple of `alignment`. */
+bool allocation_is_aligned(uint64_t address, uint32_t alignment, const char *what,
+                           Finding *out);
 /* The live allocation that holds the address, or NULL. */
 Allocation *allocation_at(uint64_t address);
 uint64_t allocation_used(int device); /* bytes of live allocations */

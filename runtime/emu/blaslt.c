@@ -253,6 +253,15 @@ static DType type_find(uint32_t type)
     }
 }
 
+/* The lines of a matrix and of all its batches lie in front of what any memory has, so that places do not wrap. */
+static bool span_fits(uint64_t lines, int64_t ld, uint64_t batches, int64_t batch_stride)
+{
+    static const uint64_t most = UINT64_C(1) << 48;
+    return ld >= 0 && batch_stride >= 0 && lines <= most &&
+           (lines == 0 || (uint64_t)ld <= most / lines) &&
+           (batches == 0 || (uint64_t)batch_stride <= most / batches);
+}
+
 static bool matrix_set(MatmulMatrix *x, cublasLtMatrixLayout_t l, int transpose)
 {
     *x = (MatmulMatrix){.type = type_find(l->type),
@@ -265,7 +274,9 @@ static bool matrix_set(MatmulMatrix *x, cublasLtMatrixLayout_t l, int transpose)
     uint64_t least = x->is_row_major ? x->columns : x->rows;
     return x->type != DT_INVALID && (l->order == 0 || l->order == 1) && l->batches >= 1 &&
            transpose >= 0 && transpose <= 2 && l->ld >= 0 && (uint64_t)l->ld >= least &&
-           l->rows < UINT64_C(1) << 40 && l->columns < UINT64_C(1) << 40;
+           l->rows < UINT64_C(1) << 40 && l->columns < UINT64_C(1) << 40 &&
+           span_fits(x->is_row_major ? x->rows : x->columns, l->ld, (uint64_t)l->batches,
+                     l->batch_stride);
 }
 
 static uint64_t op_rows(const MatmulMatrix *x)
@@ -367,6 +378,9 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
     m->aux = has_aux ? desc->aux : NULL;
     if ((has_bias && desc->bias == NULL) || (has_aux && desc->aux == NULL))
         return refuse(LT_INVALID_VALUE, "the epilogue's pointer is NULL");
+    if (has_aux && (m->aux_ld < 0 || (uint64_t)m->aux_ld < d->rows ||
+                    !span_fits(d->columns, m->aux_ld, m->batches, m->aux_batch_stride)))
+        return refuse(LT_INVALID_VALUE, "the auxiliary output's columns do not fit");
     return LT_SUCCESS;
 }
 
@@ -447,14 +461,15 @@ static uint64_t matrix_bytes(const MatmulMatrix *x)
     return matrix_elements_bytes(x->type, last + 1);
 }
 
-/* Checks that the bytes lie in device memory; reads need all of them written. */
-static bool range_check(const void *p, uint64_t bytes, bool is_read, const char *what,
-                        Finding *out)
+/* Checks that the elements lie in device memory; reads need all of them written. */
+static bool range_check(const void *p, uint64_t bytes, DType type, bool is_read,
+                        const char *what, Finding *out)
 {
     char text[80];
     snprintf(text, sizeof text, "cublasLtMatmul, %s", what);
     Allocation *a = allocation_find((uintptr_t)p, bytes, text, out);
-    if (a == NULL)
+    if (a == NULL ||
+        !allocation_is_aligned((uintptr_t)p, dtype_info[type].storage, text, out))
         return false;
     if (is_read)
         return allocation_is_written(a, (uintptr_t)p, bytes, text, out);
@@ -475,7 +490,7 @@ static bool matrix_check(const MatmulMatrix *x, uint64_t batches, bool is_read,
             uint64_t first = (uint64_t)x->batch_stride * batch + i * (uint64_t)x->ld;
             uint64_t start = first * dtype_info[x->type].bits / 8;
             uint64_t end = matrix_elements_bytes(x->type, first + length);
-            if (!range_check(x->data + start, end - start, is_read, what, out))
+            if (!range_check(x->data + start, end - start, x->type, is_read, what, out))
                 return false;
         }
     }
@@ -489,8 +504,8 @@ static bool scales_check(const MatmulMatrix *x, uint64_t batches, uint64_t lines
     if (x->scales.data == NULL)
         return true;
     uint64_t scales = (k + x->scales.block - 1) / x->scales.block;
-    return range_check(x->scales.data, matmul_scales_bytes(lines, scales) * batches, true,
-                       what, out);
+    return range_check(x->scales.data, matmul_scales_bytes(lines, scales) * batches,
+                       x->scales.type, true, what, out);
 }
 
 static double factor_get(int32_t scale_type, const void *factor)
@@ -507,12 +522,14 @@ static bool matmul_check(MatmulOperation *op, Finding *out)
     static const char *const names[] = {"scale of A", "scale of B", "scale of C",
                                         "scale of D"};
     for (int i = 0; i < 4; i++)
-        if (op->scale[i] != NULL && !range_check(op->scale[i], 4, true, names[i], out))
+        if (op->scale[i] != NULL &&
+            !range_check(op->scale[i], 4, DT_F32, true, names[i], out))
             return false;
-    uint64_t factor_bytes = dtype_info[type_find((uint32_t)op->scale_type)].storage;
+    DType factor = type_find((uint32_t)op->scale_type);
     for (int i = 0; i < 2; i++)
-        if (op->factors[i] != NULL && !range_check(op->factors[i], factor_bytes, true,
-                                                   i == 0 ? "alpha" : "beta", out))
+        if (op->factors[i] != NULL &&
+            !range_check(op->factors[i], dtype_info[factor].storage, factor, true,
+                         i == 0 ? "alpha" : "beta", out))
             return false;
     if (op->factors[0] != NULL) {
         m->alpha = factor_get(op->scale_type, op->factors[0]);
@@ -528,10 +545,11 @@ static bool matmul_check(MatmulOperation *op, Finding *out)
     if (m->beta != 0 && !matrix_check(&m->c, m->batches, true, "C", out))
         return false;
     if (m->bias != NULL &&
-        !range_check(m->bias, m->d.rows * dtype_info[m->bias_type].storage, true, "bias",
-                     out))
+        !range_check(m->bias, m->d.rows * dtype_info[m->bias_type].storage, m->bias_type,
+                     true, "bias", out))
         return false;
-    if (m->amax != NULL && !range_check(m->amax, 4, false, "greatest value of D", out))
+    if (m->amax != NULL &&
+        !range_check(m->amax, 4, DT_F32, false, "greatest value of D", out))
         return false;
     MatmulMatrix aux = m->d;
     aux.type = m->aux_type;

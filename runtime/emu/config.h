@@ -28,6 +28,7 @@
 #ifndef GXC_RUNTIME_EMU_CONFIG_H
 #define GXC_RUNTIME_EMU_CONFIG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -59,7 +60,7 @@ typedef struct EmuConfig {
     uint64_t lose_call; /* 0: none is lost */
     int delay_rank;
     uint32_t delay_rank_time; /* microseconds */
-    long fail_call;           /* 0: none */
+    atomic_long fail_call;    /* this many calls from now; 0: none */
     char fail_name[64];       /* empty: calls of all functions count */
     char problem[200]; /* a variable that cannot be read: cuInit fails with this text */
 } EmuConfig;

@@ -20,7 +20,6 @@ static struct CUctx_st contexts[CONFIG_MOST_DEVICES];
 static pthread_mutex_t lifetime = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_initialised; /* read by every call, without the lock */
 static int devices_set;            /* by gxemuSetDeviceCount; 0: not */
-static long call_count;
 
 static _Thread_local CUcontext stack[STACK_MOST];
 static _Thread_local int stack_size;
@@ -90,14 +89,11 @@ void context_fail(CUcontext context, const Finding *f)
 /* Is this the call that GXEMU_FAIL_CALL names? */
 static bool call_fails(const char *function)
 {
-    const EmuConfig *c = emu_config();
-    if (c->fail_call == 0 ||
+    EmuConfig *c = emu_config();
+    if (atomic_load(&c->fail_call) <= 0 ||
         (c->fail_name[0] != '\0' && strcmp(c->fail_name, function) != 0))
         return false;
-    pthread_mutex_lock(&emu_lock);
-    bool fails = ++call_count == c->fail_call;
-    pthread_mutex_unlock(&emu_lock);
-    return fails;
+    return atomic_fetch_sub(&c->fail_call, 1) == 1;
 }
 
 CUresult emu_enter(const char *function, CUcontext *out_context)

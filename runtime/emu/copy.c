@@ -52,7 +52,7 @@ void gxemu_copy_async(gxemu_block *b, uint32_t argument, uint64_t offset, uint64
     const unsigned char *from = (const unsigned char *)(uintptr_t)l->args[argument];
     if (to % bytes != 0)
         gxemu_fault(b, GXEMU_SHARED, to, bytes, site, GXEMU_WRITE | GXEMU_MISALIGNED);
-    if (valid != 0 && (uintptr_t)(from + offset) % bytes != 0)
+    if (valid != 0 && ((uintptr_t)from + offset) % bytes != 0)
         gxemu_fault(b, argument, offset, bytes, site, GXEMU_READ | GXEMU_MISALIGNED);
     if (b->checks != 0) {
         banks_note(e, t, site, to, bytes);
@@ -60,7 +60,8 @@ void gxemu_copy_async(gxemu_block *b, uint32_t argument, uint64_t offset, uint64
             access_check(b, argument, offset, valid, site, GXEMU_READ);
         access_check(b, GXEMU_SHARED, to, bytes, site, ACCESS_COPY);
     }
-    PendingCopy c = {from + offset, to, bytes, valid, t->copy_group, site};
+    PendingCopy c = {
+        valid != 0 ? from + offset : from, to, bytes, valid, t->copy_group, site};
     if (l->copies_early)
         copy_make(e, &c);
     else

@@ -142,14 +142,10 @@ static bool range_check(const DnnTensor *t, const unsigned char *p, bool is_read
     uint64_t bytes = dnn_bytes(t);
     snprintf(text, sizeof text, "cudnnBackendExecute, tensor %" PRId64, t->id);
     Allocation *a = allocation_find((uintptr_t)p, bytes, text, out);
-    if (a == NULL)
+    uint32_t element = dtype_info[t->type].storage;
+    uint32_t alignment = t->alignment > element ? t->alignment : element;
+    if (a == NULL || !allocation_is_aligned((uintptr_t)p, alignment, text, out))
         return false;
-    if ((uintptr_t)p % t->alignment != 0) {
-        finding_set(out, FINDING_ADDRESS,
-                    "misaligned: %s: address %p is no multiple of %u bytes", text,
-                    (const void *)p, t->alignment);
-        return false;
-    }
     if (bytes != (uint64_t)dnn_elements(t) * dtype_info[t->type].bits / 8)
         return true;
     if (is_read)

@@ -225,6 +225,10 @@ static const DnnDescriptor *descriptor_in(const DnnDescriptor *d, int attribute)
 
 static cudnnStatus_t take_program(DnnDescriptor *d, const DnnDescriptor *from)
 {
+    if (from == NULL || from->program == NULL)
+        return dnn_refuse(CUDNN_STATUS_BAD_PARAM,
+                          "a descriptor of another kind is given for a graph or what is "
+                          "made of one");
     d->program = malloc(sizeof *d->program);
     if (d->program == NULL)
         return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
@@ -337,6 +341,9 @@ cudnnStatus_t dnn_descriptor_get(const DnnDescriptor *d, int attribute, int type
         type == CUDNN_TYPE_BACKEND_DESCRIPTOR && elements != NULL) {
         DnnDescriptor *engine;
         memcpy(&engine, elements, sizeof(void *));
+        if (d->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || engine == NULL ||
+            engine->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR)
+            return dnn_refuse(CUDNN_STATUS_BAD_PARAM, "no room for an engine");
         engine->is_exact = d->is_exact;
         engine->is_final = true;
         *count = 1;

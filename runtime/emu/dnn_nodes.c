@@ -14,9 +14,22 @@ int64_t dnn_elements(const DnnTensor *t)
     return n;
 }
 
+/* Tiles of 128 rows and 4 columns in each batch: see tiled_offset. */
+static uint64_t tiled_bytes(const DnnTensor *t)
+{
+    uint32_t column = t->strides[t->rank - 1] == 1 ? t->rank - 1 : t->rank - 2;
+    uint32_t row = column == t->rank - 1 ? t->rank - 2 : t->rank - 1;
+    uint64_t tiles = (uint64_t)((t->dims[column] + 3) / 4 * ((t->dims[row] + 127) / 128));
+    for (uint32_t d = 0; d + 2 < t->rank; d++)
+        tiles *= (uint64_t)t->dims[d];
+    return tiles * 512;
+}
+
 uint64_t dnn_bytes(const DnnTensor *t)
 {
     int64_t last = 0;
+    if (t->is_tiled)
+        return tiled_bytes(t);
     for (uint32_t d = 0; d < t->rank; d++)
         last += (t->dims[d] - 1) * t->strides[d];
     return ((uint64_t)last + 1) * dtype_info[t->type].bits / 8 +
@@ -434,10 +447,9 @@ static const char *check_convolution(const DnnNode *n, const DnnTensor *x,
                 y->dims[1] == w->dims[0] && x->dims[1] % w->dims[1] == 0 &&
                 w->dims[0] % (x->dims[1] / w->dims[1]) == 0;
     for (uint32_t d = 0; fits && d < n->spatial; d++) {
-        int64_t reach = (w->dims[d + 2] - 1) * n->dilation[d] + 1;
-        int64_t first = (y->dims[d + 2] - 1) * n->stride[d] - n->before[d];
-        fits = n->stride[d] >= 1 && n->dilation[d] >= 1 && n->before[d] >= 0 &&
-               first < x->dims[d + 2] && reach >= 1;
+        fits = n->stride[d] >= 1 && n->stride[d] <= INT32_MAX && n->dilation[d] >= 1 &&
+               n->dilation[d] <= INT32_MAX && n->before[d] >= 0 &&
+               (y->dims[d + 2] - 1) * n->stride[d] - n->before[d] < x->dims[d + 2];
     }
     return fits ? NULL : "the sizes of a convolution do not fit each other";
 }
@@ -458,6 +470,15 @@ static const char *check_norm(const DnnNode *n, const DnnTensor *const *t)
         fits = t[port] == NULL || dnn_elements(t[port]) == rows;
     fits = fits && (t[DNN_BIAS] == NULL || dnn_elements(t[DNN_BIAS]) == columns);
     return fits ? NULL : "the tensors of a norm do not fit each other";
+}
+
+static bool scales_fit(const DnnTensor *x, const DnnTensor *scales, int64_t block)
+{
+    bool fits = block >= 1 && scales->rank == x->rank;
+    for (uint32_t d = 0; fits && d < x->rank; d++)
+        fits =
+            scales->dims[d] >= x->dims[d] || scales->dims[d] > (x->dims[d] - 1) / block;
+    return fits;
 }
 
 static const char *check_node(const DnnProgram *p, const DnnNode *n)
@@ -490,8 +511,8 @@ static const char *check_node(const DnnProgram *p, const DnnNode *n)
     case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
         return dnn_elements(x) == dnn_elements(y) ? NULL : "a reshape to another size";
     case CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR:
-        return t[DNN_SCALE] != NULL && same_dims(x, y) && t[DNN_SCALE]->rank == x->rank &&
-                       n->block >= 1
+        return t[DNN_SCALE] != NULL && same_dims(x, y) &&
+                       scales_fit(x, t[DNN_SCALE], n->block)
                    ? NULL
                    : "the scales of blocks do not fit what they scale";
     case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
@@ -502,11 +523,50 @@ static const char *check_node(const DnnProgram *p, const DnnNode *n)
     }
 }
 
+static bool is_output(const DnnNode *n, int port)
+{
+    if (n->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+        return port == DNN_X;
+    if (n->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
+        return port == DNN_W;
+    if (n->kind == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
+        return port == DNN_Y || port == DNN_MEAN || port == DNN_DEVIATION;
+    if (n->kind == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
+        return port == DNN_Y || port == DNN_B || port == DNN_BIAS;
+    return port == DNN_Y;
+}
+
+/* What a node reads is there: given by the caller, or made by a node before it. */
+static const char *check_uses(const DnnProgram *p, const DnnNode *n, bool *is_made)
+{
+    for (int port = 0; port < DNN_PORTS; port++) {
+        const DnnTensor *t =
+            n->ports[port] == DNN_NONE ? NULL : &p->tensors[n->ports[port]];
+        if (t == NULL)
+            continue;
+        if (!is_output(n, port)) {
+            if ((t->is_virtual || t->is_written) && !is_made[n->ports[port]])
+                return "an operation reads a tensor that no operation before it makes";
+        } else if (t->is_scalar || t->is_tiled || dtype_info[t->type].bits < 8) {
+            return "the emulator makes no tensors that are passed by value, in tiles, or "
+                   "of types below 8 bits";
+        }
+    }
+    for (int port = 0; port < DNN_PORTS; port++)
+        if (n->ports[port] != DNN_NONE && is_output(n, port))
+            is_made[n->ports[port]] = true;
+    return NULL;
+}
+
 bool dnn_check(const DnnProgram *p, const char **out_why)
 {
+    bool is_made[DNN_TENSORS] = {false};
     *out_why = NULL;
-    for (uint32_t i = 0; i < p->node_count && *out_why == NULL; i++)
+    for (uint32_t i = 0; i < p->node_count && *out_why == NULL; i++) {
         *out_why = check_node(p, &p->nodes[i]);
+        if (*out_why == NULL)
+            *out_why = check_uses(p, &p->nodes[i], is_made);
+    }
     return *out_why == NULL;
 }
 
@@ -549,19 +609,6 @@ static bool prepare(DnnRun *run, const DnnNode *n)
             load(t, run->data[i], run->values[i]);
     }
     return true;
-}
-
-static bool is_output(const DnnNode *n, int port)
-{
-    if (n->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
-        return port == DNN_X;
-    if (n->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
-        return port == DNN_W;
-    if (n->kind == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
-        return port == DNN_Y || port == DNN_MEAN || port == DNN_DEVIATION;
-    if (n->kind == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
-        return port == DNN_Y || port == DNN_B || port == DNN_BIAS;
-    return port == DNN_Y;
 }
 
 void dnn_mark_uses(DnnProgram *p)

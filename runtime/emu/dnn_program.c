@@ -27,9 +27,9 @@ static int64_t get_long(const DnnDescriptor *d, int attribute)
 
 static bool get_bool(const DnnDescriptor *d, int attribute)
 {
-    bool value = false;
+    unsigned char value = 0; /* a caller's bool may be any byte */
     get(d, attribute, &value, sizeof value);
-    return value;
+    return value != 0;
 }
 
 static const DnnDescriptor *get_descriptor(const DnnDescriptor *d, int attribute)
@@ -52,6 +52,8 @@ static DType type_find(int type)
     }
 }
 
+static const int64_t LAST_MOST = INT64_C(1) << 40;
+
 /* -- tensors --------------------------------------------------------------------------------- */
 
 static const char *read_tensor(const DnnDescriptor *d, DnnTensor *out)
@@ -71,14 +73,21 @@ static const char *read_tensor(const DnnDescriptor *d, DnnTensor *out)
         return "a tensor has more sizes than strides, or fewer";
     memcpy(out->dims, dims->data, (size_t)dims->count * sizeof(int64_t));
     memcpy(out->strides, strides->data, (size_t)dims->count * sizeof(int64_t));
+    int64_t last = 0; /* its last element */
     for (uint32_t i = 0; i < out->rank; i++) {
         if (out->dims[i] < 1 || out->strides[i] < 0 ||
-            out->dims[i] > INT32_MAX / elements)
+            out->dims[i] > INT32_MAX / elements ||
+            out->strides[i] > (LAST_MOST - last) / out->dims[i])
             return "a tensor has a size or stride that cannot be";
         elements *= out->dims[i];
+        last += (out->dims[i] - 1) * out->strides[i];
     }
     if (out->type == DT_INVALID)
         return "the emulator does not have this type of tensor";
+    if (out->is_scalar && elements != 1)
+        return "a tensor that is passed by value has more than one";
+    if (out->is_tiled && (out->rank < 2 || dtype_info[out->type].bits != 8))
+        return "only bytes along two dimensions lie in tiles";
     if (alignment < 1 || alignment > 1024 || (alignment & (alignment - 1)) != 0)
         return "a tensor has an alignment that is no power of two";
     return NULL;

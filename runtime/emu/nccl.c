@@ -171,11 +171,13 @@ static ncclResult_t comm_wait(ncclComm_t c)
     return ncclSuccess;
 }
 
+/* Holds the communicator: its owner may give it back within the group. */
 static Pending *pending_add(ncclComm_t comm)
 {
     Pending *p = calloc(1, sizeof *p);
     if (p == NULL)
         return NULL;
+    comm_use(comm);
     p->comm = comm;
     if (group_last != NULL)
         group_last->next = p;
@@ -183,6 +185,12 @@ static Pending *pending_add(ncclComm_t comm)
         group_first = p;
     group_last = p;
     return p;
+}
+
+static void pending_free(Pending *p)
+{
+    comm_release(p->comm);
+    free(p);
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank,
@@ -280,7 +288,6 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *out
     Pending *p = pending_add(comm);
     if (p == NULL)
         return refuse(NCCL_SYSTEM_ERROR, "no memory");
-    comm_use(comm);
     p->kind = PENDING_SPLIT;
     p->split = number;
     p->colour = colour;
@@ -455,6 +462,7 @@ static ncclResult_t batch_submit(Pending **list)
     ncclComm_t comm = (*list)->comm;
     CUstream stream = (*list)->stream;
     size_t count = 0;
+    comm_use(comm); /* the batch does */
     for (Pending *p = *list; p != NULL; p = p->next)
         count += p->kind == PENDING_CALL && p->comm == comm && p->stream == stream;
     Batch *b = calloc(1, sizeof *b + count * sizeof b->calls[0]);
@@ -467,15 +475,16 @@ static ncclResult_t batch_submit(Pending **list)
         if (b != NULL)
             b->calls[b->count++] = q->call;
         *p = q->next;
-        free(q);
+        pending_free(q);
     }
-    if (b == NULL)
+    if (b == NULL) {
+        comm_release(comm);
         return refuse(NCCL_SYSTEM_ERROR, "no memory");
+    }
     b->comm = comm;
     b->operation.run = batch_run;
     b->operation.destroy = batch_destroy;
     b->operation.may_block = true;
-    comm_use(comm);
     return queue_submit(comm->context, stream, &b->operation) == CUDA_SUCCESS
                ? ncclSuccess
                : NCCL_UNHANDLED_CUDA_ERROR;
@@ -526,9 +535,7 @@ ncclResult_t ncclGroupEnd(void)
             continue;
         }
         *p = q->next;
-        if (q->kind == PENDING_SPLIT)
-            comm_release(q->comm);
-        free(q);
+        pending_free(q);
     }
     while (list != NULL) {
         ncclResult_t r = batch_submit(&list);

@@ -36,6 +36,7 @@ typedef struct Range {
     const char *name;
     unsigned char *data;
     uint64_t bytes;
+    uint32_t alignment;
     bool is_read, is_written;
 } Range;
 
@@ -259,7 +260,7 @@ static bool range_check(const Factorisation *f, const Range *r, Finding *out)
     char text[80];
     snprintf(text, sizeof text, "%s, %s", f->function, r->name);
     Allocation *a = allocation_find((uintptr_t)r->data, r->bytes, text, out);
-    if (a == NULL)
+    if (a == NULL || !allocation_is_aligned((uintptr_t)r->data, r->alignment, text, out))
         return false;
     if (r->is_read && !allocation_is_written(a, (uintptr_t)r->data, r->bytes, text, out))
         return false;
@@ -280,11 +281,18 @@ static bool operation_run(Operation *operation, Finding *out)
     return out->kind == FINDING_NONE;
 }
 
+/* A complex number is two of its components. */
+static uint32_t alignment_of(DType type)
+{
+    return dtype_info[number_component(type)].storage;
+}
+
 static Range written(const char *name, void *data, uint64_t elements, DType type)
 {
     return (Range){.name = name,
                    .data = data,
                    .bytes = elements * dtype_info[type].storage,
+                   .alignment = alignment_of(type),
                    .is_written = true};
 }
 
@@ -555,6 +563,7 @@ static cusolverStatus_t make_q(cusolverDnHandle_t handle, const char *function, 
     f.ranges[RANGE_VECTOR] = (Range){.name = "tau",
                                      .data = (unsigned char *)(uintptr_t)tau,
                                      .bytes = (uint64_t)k * dtype_info[f.type].storage,
+                                     .alignment = alignment_of(f.type),
                                      .is_read = true};
     f.ranges[RANGE_INFO] = written("info", info, 1, DT_S32);
     f.ranges[RANGE_WORK] = written("work", work, (uint64_t)elements, f.type);

@@ -245,6 +245,70 @@ static void test_descriptors(void **state)
         cudnnBackendDestroyDescriptor(gone[i]);
 }
 
+/* A descriptor of another kind where one that comes of a graph is wanted. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    Descriptor x = tensor(1, ROWS), none = NULL;
+    Descriptor h = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    Descriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    int type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+    int64_t count = 0;
+    set(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, type, 1, (void *)&x);
+    set_int(h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+    assert_int_equal(cudnnBackendFinalize(h), CUDNN_STATUS_BAD_PARAM);
+    assert_non_null(strstr(emulator_said(), "a descriptor of another kind"));
+    set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, type, 1, (void *)&x);
+    assert_int_equal(cudnnBackendFinalize(plan), CUDNN_STATUS_BAD_PARAM);
+    for (int i = 0; i < 2; i++) /* room that is none, and a tensor that has no engine */
+        assert_int_equal(cudnnBackendGetAttribute(x, CUDNN_ATTR_ENGINECFG_ENGINE, type, 1,
+                                                  &count, (void *)(i == 0 ? &none : &x)),
+                         CUDNN_STATUS_BAD_PARAM);
+    Descriptor gone[] = {x, h, plan};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        cudnnBackendDestroyDescriptor(gone[i]);
+}
+
+/* The status of a graph y = sqrt(x), in which `attribute` of x is another one. */
+static int with(int attribute, int type, int64_t count, const int64_t *elements)
+{
+    Descriptor graph, y = tensor(2, ROWS), x = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    int64_t dims[2] = {ROWS, COLUMNS}, strides[2] = {COLUMNS, 1}, id = 1, alignment = 16;
+    set_int(x, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+    set(x, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 2, dims);
+    set(x, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 2, strides);
+    set(x, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    set(x, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    set(x, attribute, type, count, elements); /* the last one counts */
+    assert_int_equal(cudnnBackendFinalize(x), 0);
+    int status = pointwise(CUDNN_POINTWISE_SQRT, x, NULL, y, &graph);
+    Descriptor gone[] = {graph, x, y};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        cudnnBackendDestroyDescriptor(gone[i]);
+    return status;
+}
+
+/* Tensors whose places would wrap, that have no room, or that nobody makes. */
+static void test_tensors(void **state)
+{
+    (void)state;
+    int64_t far[2] = {INT64_C(1) << 61, 1}, one = 1;
+    int64_t tiles = CUDNN_TENSOR_REORDERING_F8_128x4;
+    assert_int_equal(with(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &one), 0);
+    assert_int_equal(with(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 2, far),
+                     CUDNN_STATUS_BAD_PARAM);
+    assert_non_null(strstr(emulator_said(), "size or stride that cannot be"));
+    assert_int_equal(with(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &one),
+                     CUDNN_STATUS_BAD_PARAM);
+    assert_non_null(strstr(emulator_said(), "by value has more than one"));
+    assert_int_equal(with(CUDNN_ATTR_TENSOR_REORDERING_MODE,
+                          CUDNN_TYPE_TENSOR_REORDERING_MODE, 1, &tiles),
+                     CUDNN_STATUS_BAD_PARAM);
+    assert_int_equal(with(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &one),
+                     CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN);
+    assert_non_null(strstr(emulator_said(), "no operation before it makes"));
+}
+
 /* Captured once, launched twice. */
 static void test_captured(void **state)
 {
@@ -308,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_add),      cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_texts),    cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_kinds),    cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_captured), cmocka_unit_test(test_address)};
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -415,9 +415,55 @@ static void test_block_scales(void **state)
     check(cuDevicePrimaryCtxRelease_v2(0));
 }
 
+/* Columns whose places would wrap, and matrices that do not lie as their elements have to. */
+static void test_places(void **state)
+{
+    static Matrix a, b, d;
+    (void)state;
+    cublasLtHandle_t handle;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatmulHeuristicResult_t result;
+    CUcontext context;
+    int returned = 0;
+    float one = 1, zero = 0;
+    int64_t far = INT64_C(1) << 61;
+    check(cuInit(0));
+    check(cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuCtxPushCurrent_v2(context));
+    check(cublasLtCreate(&handle));
+    check(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    matrix_init(&a, CUDA_R_32F, 0, M, K, 1);
+    matrix_init(&b, CUDA_R_32F, 0, K, N, 2);
+    matrix_init(&d, CUDA_R_32F, 0, M, N, 3);
+    char *places[3] = {(char *)(uintptr_t)a.memory, (char *)(uintptr_t)b.memory,
+                       (char *)(uintptr_t)d.memory};
+    check(cublasLtMatmulAlgoGetHeuristic(handle, desc, a.layout, b.layout, d.layout,
+                                         d.layout, NULL, 1, &result, &returned));
+    check(cublasLtMatrixLayoutSetAttribute(a.layout, CUBLASLT_MATRIX_LAYOUT_LD, &far, 8));
+    assert_int_equal(cublasLtMatmulAlgoGetHeuristic(handle, desc, a.layout, b.layout,
+                                                    d.layout, d.layout, NULL, 1, &result,
+                                                    &returned),
+                     15); /* not supported */
+    far = (int64_t)a.ld;
+    check(cublasLtMatrixLayoutSetAttribute(a.layout, CUBLASLT_MATRIX_LAYOUT_LD, &far, 8));
+    cublasLtMatmul(handle, desc, &one, places[0] + 1, a.layout, places[1], b.layout,
+                   &zero, places[2], d.layout, places[2], d.layout, &result.algo, NULL, 0,
+                   NULL);
+    assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_non_null(strstr(emulator_said(), "misaligned: cublasLtMatmul, A"));
+    cublasLtMatrixLayoutDestroy(a.layout);
+    cublasLtMatrixLayoutDestroy(b.layout);
+    cublasLtMatrixLayoutDestroy(d.layout);
+    check(cublasLtMatmulDescDestroy(desc));
+    check(cublasLtDestroy(handle));
+    check(cuCtxPopCurrent_v2(NULL));
+    check(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_matmul),
-                                       cmocka_unit_test(test_block_scales)};
+                                       cmocka_unit_test(test_block_scales),
+                                       cmocka_unit_test(test_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,13 +289,32 @@ static void test_lost(void **state)
     run_threads(body_all_reduce);
 }
 
+/* A communicator that its owner gives up within the group that makes it. */
+static void test_given_up(void **state)
+{
+    (void)state;
+    CUcontext context;
+    ncclUniqueId id;
+    ncclComm_t comm = NULL;
+    config_set(SCHEDULE_EAGER);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
+    assert_int_equal(cuCtxPushCurrent_v2(context), 0);
+    assert_int_equal(ncclGetUniqueId(&id), 0);
+    assert_int_equal(ncclGroupStart(), 0);
+    assert_int_equal(ncclCommInitRankConfig(&comm, RANKS, id, 0, NULL), 0);
+    assert_int_equal(ncclCommAbort(comm), 0);
+    assert_int_equal(ncclGroupEnd(), 6); /* ncclRemoteError */
+    assert_int_equal(cuCtxPopCurrent_v2(NULL), 0);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), 0);
+    run_threads(body_all_reduce);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results),
-        cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_disagree),
-        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_results),  cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_disagree), cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
