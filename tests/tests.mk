@@ -16,7 +16,8 @@ UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c
 REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
 FUZZ_C  := $(wildcard tests/fuzz/*.c)
 FUZZ_RT := execute api store
-MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(FUZZ_RT:%=tests/fuzz/%.c) %/kernels.c,$(FUZZ_C)))
+FUZZ_EMU := device emulator
+MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(patsubst %,tests/fuzz/%.c,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZ_C)))
 .PHONY: check-torch fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
@@ -79,10 +80,14 @@ $(foreach t,npy arrays json,$(B)/fuzz-$t $(B)/damaged/mutate-$t): $(FUZZ_RUN)
 COUNTED  := -Wl,--export-dynamic-symbol='__sanitizer_cov_*' -Wl,--export-dynamic-symbol='__sancov_*'
 FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer $(LLD) $(COUNTED) -Wl,--gc-sections -o $@ $(filter %.o,$^) $(LIBS)
 # The FUZZ_RT take the runtime and programs that are there: no compiler, but the emulator.
-$(filter-out $(FUZZ_RT:%=$(B)/fuzz-%) $(B)/fuzz-kernels,$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
+$(filter-out $(patsubst %,$(B)/fuzz-%,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	$(FUZZ_LINK)
 $(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit watch folder) tests/unit/shared/artefact.c $(GXRT_C)) $(GXEMU)
 	$(FUZZ_LINK) -lcmocka
+# Those of the emulator alone, which they have in them: they tell it how to behave.
+$(FUZZ_EMU:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/shared/watch.c tests/fuzz/shared/folder.c $(GXRT_C) $(EMU_C))
+	$(FUZZ_LINK)
+$(B)/fuzz-emulator $(B)/replay-emulator: $(call obj,$(wildcard tests/fuzz/emulator/*.c))
 # This one takes everything.
 $(B)/fuzz-kernels: $(call obj,tests/fuzz/kernels.c $(patsubst %,tests/fuzz/shared/%.c,choice hlo_edit modules watch folder) $(RANDOM_C)) $(ARCHIVES) $(B)/llvm.libs $(GXEMU)
 	$(LINK) -fsanitize=fuzzer $(COUNTED) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs $(LIBS)
@@ -111,7 +116,7 @@ FUZZ_MODULES := $(sort $(wildcard tests/*/*.hlo tests/*/*/*.hlo tests/*/*/*/*.hl
 $(B)/programs/modules.txt: tests/fuzz/modules.py $(FUZZ_MODULES)
 	@mkdir -p $(@D)
 	$(Q)python3 $< $@ $(FUZZ_MODULES)
-$(B)/replay-execute $(B)/replay-api: $(FUZZ_PROGRAMS) $(GXEMU)
+$(B)/replay-execute $(B)/replay-api $(B)/replay-emulator: $(FUZZ_PROGRAMS) $(GXEMU)
 $(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU) $(B)/programs/modules.txt
 
 # Each allocation, read, write, open, process and thread of small runs fails once; make faults
