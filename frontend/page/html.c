@@ -1,6 +1,5 @@
 /* --emit=html: the data of the page as JSON, in front of the page that shows it (page.html). See page.h. */
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/page/page.h"
@@ -191,8 +190,9 @@ static void add_escaped(Text *t, const char *json)
 const char *page_html(Arena *a, const PageSource *source, size_t *size)
 {
     json_t *root = page_json(a, source);
-    char *json = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
     json_decref(root);
+    const char *json = arena_take(a, text);
     if (json == NULL)
         return NULL;
     const char *mark = strstr(page_template, PAGE_MARK);
@@ -201,7 +201,6 @@ const char *page_html(Arena *a, const PageSource *source, size_t *size)
     text_add(&t, page_template, (size_t)(mark - page_template));
     add_escaped(&t, json);
     text_string(&t, mark + strlen(PAGE_MARK));
-    free(json);
     *size = t.length;
     return t.data;
 }

@@ -317,8 +317,5 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
                                model, without_cudnn);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     json_decref(root);
-    if (text == NULL)
-        return;
-    result->report_json = arena_text(result->arena, text, strlen(text));
-    free(text);
+    result->report_json = arena_take(result->arena, text);
 }

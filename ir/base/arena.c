@@ -252,6 +252,20 @@ char *arena_text(Arena *a, const char *data, size_t length)
     return p;
 }
 
+char *arena_take(Arena *a, char *text)
+{
+    char *volatile copy = NULL;
+    Escape e;
+    escape_push(&e);
+    if (setjmp(e.target) == 0 && text != NULL)
+        copy = arena_text(a, text, strlen(text));
+    escape_pop(&e);
+    free(text);
+    if (e.kind != ESCAPE_NONE)
+        escape_throw(e.kind, "%s", e.message);
+    return copy;
+}
+
 char *arena_vprintf(Arena *a, const char *format, va_list args)
 {
     va_list again;

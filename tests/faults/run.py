@@ -2,7 +2,7 @@
 preloaded library of fail.c. Contract: exit code 0, 1 or 4, a message where it is not 0, no signal, no
 hang; a file that was asked for is whole - the same as without the fault - or not there, and nothing
 else is left; with the compiler's leak sanitizer LIBLSAN preloaded, too, no memory that nothing points to at the end.
-N: most faults for each program and kind, evenly spread; 0: all."""
+N: most faults for each program and kind, evenly spread, and the last few; 0: all."""
 import argparse
 import collections
 import os
@@ -22,6 +22,7 @@ options = parser.parse_args()
 build = os.path.abspath(options.build)
 KINDS = ("memory", "read", "write", "open", "process", "thread")
 SECONDS = 20
+LAST = 3
 # `make coverage` links without codegen/llvm.ld: LLVM starts while it is loaded, where nobody takes what it throws.
 STARTS_EARLY = "LLVM_PROFILE_FILE" in os.environ
 START_ENDED = (b"std::bad_alloc", b"LLVM ERROR: out of memory")
@@ -143,9 +144,11 @@ def judge(folder, keep, files, good, code, error):
 
 
 def numbers(count):
-    if not options.most or count <= options.most:
+    """The last few are always among them: what a program does at its end it does nowhere else."""
+    if not options.most or count <= options.most + LAST:
         return range(1, count + 1)
-    return [1 + (i * count + options.shard) // options.most % count for i in range(options.most)]
+    spread = {1 + (i * count + options.shard) // options.most % count for i in range(options.most)}
+    return sorted(spread | set(range(count + 1 - LAST, count + 1)))
 
 
 def check(folder, keep, name, command, files, results):
