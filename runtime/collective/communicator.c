@@ -419,7 +419,7 @@ static void leave_cliques(Device *d)
         }
         withdraw_memory(d, &d->groups[i]);
     }
-    if (!d->is_aborted && d->world_comm) {
+    if (!d->is_aborted) {
         finalize_all(d) ? destroy_all(d) : collective_abort(d);
     }
     free(d->groups);

@@ -21,6 +21,7 @@
 #define PREFIX "gxrt." /* of our files: the folder may hold others */
 #define CLAIM "rank."  /* by rank: locked by who lives */
 #define FOLDER_LOCK "lock"
+#define MOST_FOLDER (PATH_MAX - NAME_MAX - 2) /* bytes of its name */
 #define MOST_WAIT 10.0 /* seconds that another process may hold the folder's lock */
 
 typedef struct FileStore {
@@ -29,10 +30,10 @@ typedef struct FileStore {
     char folder[];
 } FileStore;
 
-static bool path_of(const FileStore *s, const char *key, char out[PATH_MAX])
+/* The folder's name leaves room for that of any file. */
+static void path_of(const FileStore *s, const char *key, char out[PATH_MAX])
 {
-    int n = snprintf(out, PATH_MAX, "%s/" PREFIX "%s", s->folder, key);
-    return n > 0 && n < PATH_MAX;
+    snprintf(out, PATH_MAX, "%s/" PREFIX "%s", s->folder, key);
 }
 
 static gxrt_status store_error(const FileStore *s, const char *what, int error)
@@ -64,9 +65,7 @@ static bool is_there(int file, const char *path)
 static gxrt_status lock_folder(const FileStore *s, int *out)
 {
     char path[PATH_MAX];
-    if (!path_of(s, FOLDER_LOCK, path)) {
-        return store_error(s, "its name is too long", ENAMETOOLONG);
-    }
+    path_of(s, FOLDER_LOCK, path);
     for (double end = seconds_now() + MOST_WAIT; seconds_now() < end;) {
         if (mkdir(s->folder, 0700) != 0 && errno != EEXIST) {
             return store_error(s, "cannot be made", errno);
@@ -104,10 +103,10 @@ static bool lives(const FileStore *s, const char *name, Neighbour *out)
 {
     char path[PATH_MAX];
     char text[256] = "";
-    if (sscanf(name, PREFIX CLAIM "%u", &out->rank) != 1 ||
-        !path_of(s, name + strlen(PREFIX), path)) {
+    if (sscanf(name, PREFIX CLAIM "%u", &out->rank) != 1) {
         return false;
     }
+    path_of(s, name + strlen(PREFIX), path);
     int file = open(path, O_RDWR | O_CLOEXEC);
     bool alive = file >= 0 && try_lock(file) == 0;
     if (alive && read(file, text, sizeof text - 1) > 0) {
@@ -144,8 +143,8 @@ static void remove_all(const FileStore *s)
     DIR *folder = opendir(s->folder);
     for (struct dirent *e; folder && (e = readdir(folder));) {
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 &&
-            strcmp(e->d_name, PREFIX FOLDER_LOCK) != 0 &&
-            path_of(s, e->d_name + strlen(PREFIX), path)) {
+            strcmp(e->d_name, PREFIX FOLDER_LOCK) != 0) {
+            path_of(s, e->d_name + strlen(PREFIX), path);
             unlink(path);
         }
     }
@@ -158,9 +157,8 @@ static void remove_folder(const FileStore *s)
 {
     char path[PATH_MAX];
     remove_all(s);
-    if (path_of(s, FOLDER_LOCK, path)) {
-        unlink(path);
-    }
+    path_of(s, FOLDER_LOCK, path);
+    unlink(path);
     rmdir(s->folder); /* stays if it holds what is not ours */
 }
 
@@ -175,9 +173,7 @@ static gxrt_status write_claim(FileStore *s)
     snprintf(key, sizeof key, CLAIM "%u", s->store.rank);
     snprintf(text, sizeof text, "%u ranks, process %ld on %s\n", s->store.ranks,
              (long)getpid(), host);
-    if (!path_of(s, key, path)) {
-        return store_error(s, "its name is too long", ENAMETOOLONG);
-    }
+    path_of(s, key, path);
     s->claim = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (s->claim < 0 || try_lock(s->claim) != 1 ||
         write(s->claim, text, strlen(text)) != (ssize_t)strlen(text)) {
@@ -210,7 +206,8 @@ static gxrt_status claim_rank(FileStore *s)
             "the store %s is of a world of %u ranks (rank %u is process %s), not of %u",
             s->folder, n.ranks, n.rank, n.process, s->store.ranks);
     }
-    if (path_of(s, key, path) && access(path, F_OK) == 0) {
+    path_of(s, key, path);
+    if (access(path, F_OK) == 0) {
         return status_set(
             GXRT_WORLD_FAILED,
             "the store %s: rank %u of the run there has ended, but rank %u (process %s) "
@@ -226,9 +223,7 @@ static gxrt_status file_put(Store *store, const char *key, const void *bytes, si
     const FileStore *s = (const FileStore *)store;
     (void)seconds;
     char path[PATH_MAX];
-    if (!path_of(s, key, path)) {
-        return store_error(s, "its name is too long", ENAMETOOLONG);
-    }
+    path_of(s, key, path);
     int error = file_write(path, &(FilePart){bytes, size}, 1);
     return error == 0 ? GXRT_OK : store_error(s, "cannot be written", error);
 }
@@ -238,9 +233,7 @@ static gxrt_status file_get(Store *store, const char *key, void *bytes, size_t s
 {
     const FileStore *s = (const FileStore *)store;
     char path[PATH_MAX];
-    if (!path_of(s, key, path)) {
-        return store_error(s, "its name is too long", ENAMETOOLONG);
-    }
+    path_of(s, key, path);
     double end = seconds_now() + seconds;
     for (;;) {
         FILE *file = fopen(path, "rb");
@@ -290,7 +283,12 @@ gxrt_status store_file_open(const char *folder, uint32_t rank, uint32_t ranks,
     s->store = (Store){&file_kind, rank, ranks};
     s->claim = -1;
     int lock = -1;
-    gxrt_status st = lock_folder(s, &lock);
+    gxrt_status st =
+        strlen(folder) <= MOST_FOLDER
+            ? lock_folder(s, &lock)
+            : status_set(GXRT_WORLD_FAILED,
+                         "the store's folder has a name of %zu bytes, at most %d may be",
+                         strlen(folder), MOST_FOLDER);
     if (st == GXRT_OK) {
         st = claim_rank(s);
         close(lock);

@@ -425,37 +425,33 @@ static bool is_own_end(int socket)
            here_size == there_size && memcmp(&here, &there, here_size) == 0;
 }
 
-/* connect() with a limit of time. */
-static bool connect_until(int socket, const struct addrinfo *a, double end)
+/* connect() of a socket that does not block, with a limit of time: an error number, or 0. */
+static int connect_until(int socket, const struct addrinfo *a, double end)
 {
-    int flags = fcntl(socket, F_GETFL);
     int error = 0;
     socklen_t size = sizeof error;
-    fcntl(socket, F_SETFL, flags | O_NONBLOCK);
     if (connect(socket, a->ai_addr, a->ai_addrlen) != 0) {
         if (errno != EINPROGRESS || !wait_ready(socket, POLLOUT, end)) {
-            return false;
+            return errno;
         }
         getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
     }
-    fcntl(socket, F_SETFL, flags);
-    error = error == 0 && is_own_end(socket) ? ECONNREFUSED : error;
-    errno = error;
-    return error == 0;
+    return error == 0 && is_own_end(socket) ? ECONNREFUSED : error;
 }
 
-static int try_connect(const struct addrinfo *list, double end)
+/* -1: no address can be reached; *error says why. */
+static int try_connect(const struct addrinfo *list, double end, int *error)
 {
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        int made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (made >= 0 && connect_until(made, a, end)) {
+        int made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                          a->ai_protocol);
+        *error = made >= 0 ? connect_until(made, a, end) : errno;
+        if (*error == 0) {
             return made;
         }
-        int error = errno;
         if (made >= 0) {
             close(made);
         }
-        errno = error;
         if (seconds_now() > end) {
             break;
         }
@@ -504,10 +500,10 @@ static gxrt_status join(TcpStore *s, double seconds)
     if (s->socket >= 0 || st != GXRT_OK) {
         return st;
     }
-    while ((s->socket = try_connect(list, end)) < 0 && seconds_now() < end) {
+    int error = ETIMEDOUT;
+    while ((s->socket = try_connect(list, end, &error)) < 0 && seconds_now() < end) {
         sleep_seconds(0.02);
     }
-    int error = errno;
     freeaddrinfo(list);
     return s->socket >= 0
                ? introduce(s, end)

@@ -11,9 +11,11 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 #include <dirent.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -25,18 +27,38 @@
 enum { RANKS = 4 };
 
 static char address[64];
+static bool to_itself; /* connections come from the port that they go to */
+
+int __connect(int s, const struct sockaddr *to, socklen_t size); /* glibc's own name */
+
+/* In the place of the C library's. */
+int connect(int s, const struct sockaddr *to, socklen_t size)
+{
+    if (to_itself) {
+        setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){true}, sizeof(int));
+        bind(s, to, size);
+    }
+    return __connect(s, to, size);
+}
+
+/* The address is that of a socket. */
+static void set_address(const char *secret, int s)
+{
+    struct sockaddr_in a;
+    socklen_t size = sizeof a;
+    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
+    snprintf(address, sizeof address, "tcp://%s%s127.0.0.1:%u", secret,
+             *secret ? "@" : "", ntohs(a.sin_port));
+}
 
 /* A socket that listens on a free port of this machine; the address says which. */
 static int take_port(const char *secret)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof a;
     int s = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
+    assert_int_equal(bind(s, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(listen(s, 4), 0);
-    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
-    snprintf(address, sizeof address, "tcp://%s%s127.0.0.1:%u", secret,
-             *secret ? "@" : "", ntohs(a.sin_port));
+    set_address(secret, s);
     return s;
 }
 
@@ -276,7 +298,9 @@ static void test_wrong_stores(void **state)
     assert_int_equal(store_get(guest, "two", &value, 3, 1), GXRT_WORLD_FAILED);
     assert_non_null(strstr(gxrt_last_error(), "wrong size"));
     store_close(guest);
+    double before = seconds(); /* of those who were refused nobody is waited for */
     store_close(server);
+    assert_true(seconds() - before < 5);
 }
 
 /* Something else listens on the port, and says nothing; or rank 0 goes away. */
@@ -315,10 +339,15 @@ static int answer_guest(int listener, const char answer[16])
     return guest;
 }
 
-/* Answers a greeting with what only answers a question. */
+/* What only answers a question, and a yes in other words. */
+static const char *const bad_answers[] = {"GXRTSTO1\0\0\0\4\0\0\0",
+                                          "GXRTSTO2\0\0\0\0\0\0\0"};
+
+/* Answers a greeting with them, one a guest. */
 static void *answer_badly(void *argument)
 {
-    close(answer_guest(*(int *)argument, "GXRTSTO1\0\0\0\4\0\0\0"));
+    for (int i = 0; i < 2; i++)
+        close(answer_guest(*(int *)argument, bad_answers[i]));
     return NULL;
 }
 
@@ -328,7 +357,8 @@ static void test_bad_answer(void **state)
     pthread_t thread;
     int listener = take_port("");
     assert_int_equal(pthread_create(&thread, NULL, answer_badly, &listener), 0);
-    expect(address, 1, 2, GXRT_WORLD_FAILED, "is no store of gxrt");
+    for (int i = 0; i < 2; i++)
+        expect(address, 1, 2, GXRT_WORLD_FAILED, "is no store of gxrt");
     pthread_join(thread, NULL);
     close(listener);
 }
@@ -342,6 +372,20 @@ static int open_files(void)
         n++;
     closedir(folder);
     return n;
+}
+
+/* No more files may be opened: neither to listen nor to connect. */
+static void few_files(const char *where)
+{
+    struct rlimit limit, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    expect(where, 0, 2, GXRT_WORLD_FAILED, "cannot listen there: Too many open files");
+    expect(where, 1, 2, GXRT_WORLD_FAILED,
+           "cannot be reached within 1 s: Too many open files");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 static void *greet_and_leave(void *argument)
@@ -366,7 +410,14 @@ static void test_descriptors(void **state)
     uint32_t value = 0;
     int taken = take_port("");
     int input = dup(0), files = open_files();
+    char nobody[64];
     close(0);
+    choose_port("");
+    snprintf(nobody, sizeof nobody, "%s", address);
+    expect(nobody, 1, 2, GXRT_WORLD_FAILED, "cannot be reached within 1 s: Connection");
+    assert_int_equal(open_files(), files - 1);
+    few_files(nobody);
+    set_address("", taken);
     assert_int_equal(store_open(address, 0, 2, &server), GXRT_WORLD_FAILED);
     assert_int_equal(open_files(), files - 1);
     close(taken);
@@ -453,16 +504,49 @@ static void *answer_and_leave(void *argument)
     return NULL;
 }
 
+/* Who has lost the connection makes another one. */
 static void test_left(void **state)
 {
     (void)state;
     pthread_t thread;
+    Store *s;
     int listener = take_port("");
     assert_int_equal(pthread_create(&thread, NULL, answer_and_leave, &listener), 0);
-    expect(address, 1, 2, GXRT_WORLD_FAILED,
-           "the connection is lost: Connection reset by peer");
+    assert_int_equal(store_open(address, 1, 2, &s), GXRT_OK);
+    assert_int_equal(store_put(s, "k", "v", 1, 1), GXRT_WORLD_FAILED);
+    assert_non_null(
+        strstr(gxrt_last_error(), "the connection is lost: Connection reset by peer"));
     pthread_join(thread, NULL);
     close(listener);
+    assert_int_equal(store_put(s, "k", "v", 1, 1), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "cannot be reached within 1 s"));
+    store_close(s);
+}
+
+/* Where nobody listens a connection may meet itself, and greet itself. */
+static void test_own_end(void **state)
+{
+    (void)state;
+    choose_port("");
+    to_itself = true;
+    expect(address, 1, 2, GXRT_WORLD_FAILED,
+           "cannot be reached within 1 s: Connection refused");
+    to_itself = false;
+}
+
+/* The name of a folder leaves room for those of its files. */
+static void test_long_folders(void **state)
+{
+    (void)state;
+    char text[PATH_MAX + 8] = "/no/";
+    for (size_t n = strlen(text); n < PATH_MAX; n++) {
+        text[n] = n % 100 ? 'x' : '/';
+        if (n + 1 < PATH_MAX - NAME_MAX - 2)
+            continue;
+        bool is_long = n + 1 > PATH_MAX - NAME_MAX - 2;
+        expect(text, 0, 2, GXRT_WORLD_FAILED,
+               is_long ? "bytes, at most 3839 may be" : "the store /no/xx");
+    }
 }
 
 int main(void)
@@ -480,6 +564,8 @@ int main(void)
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_other_words),
         cmocka_unit_test(test_left),
+        cmocka_unit_test(test_own_end),
+        cmocka_unit_test(test_long_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
