@@ -125,6 +125,9 @@ static void test_joined(void **state)
         uint32_t everybody = world_clique_of_all(&m);
         world_collective(&m, PLAN_ALL_REDUCE, everybody, 4, 4);
         world_collective(&m, PLAN_ALL_GATHER, everybody, 2, 8);
+        /* a launch of kernel 0 is not joined, as collective 0 is */
+        maker_add(&m, maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE),
+                  maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE), 4, immediate(1));
         world_collective(&m, PLAN_ALL_REDUCE, everybody, 8, 8);
         m.b.collectives[0].flags = joined ? PLAN_COLLECTIVE_JOINED : 0;
         world_open(&w, &m, NULL);
@@ -210,6 +213,30 @@ static void test_calls(void **state)
     assert_int_equal(first_of(&w, 0, 2), 0);
     assert_int_equal(first_of(&w, 1, 2), 0x5a5a5a5a); /* the fake NCCL moves nothing */
     assert_int_equal(first_of(&w, 3, 2), 0);
+    world_close(&w);
+}
+
+/* What has no bytes lies nowhere, and is sent all the same: the others wait for it. */
+static void test_empty(void **state)
+{
+    (void)state;
+    Maker m;
+    FakeWorld w = {0};
+    world_begin(&m);
+    PlanCollective op = {.kind = PLAN_COLLECTIVE_PERMUTE,
+                         .dtype = plan_string(&m.b, "s32"),
+                         .clique = world_clique_of_all(&m),
+                         .pairs = plan_add_numbers(&m.b, (int64_t[]){0, 1}, 2),
+                         .pair_count = 1,
+                         .dtypes = PLAN_NONE};
+    const PlanArg args[2] = {{.tag = PLAN_ARG_NONE}, {.tag = PLAN_ARG_NONE}};
+    maker_command(&m, PLAN_COLLECTIVE, plan_add_collectives(&m.b, &op, 1), args, 2);
+    world_open(&w, &m, NULL);
+    memset(fake_nccl_log, 0, sizeof fake_nccl_log);
+    world_run(&w);
+    expect_log(0, "send 0 type 2 to 1; ");
+    expect_log(1, "receive 0 type 2 from 0; ");
+    expect_log(2, "");
     world_close(&w);
 }
 
@@ -413,9 +440,10 @@ int main(void)
         cmocka_unit_test(test_all_are_noted), cmocka_unit_test(test_cliques),
         cmocka_unit_test(test_splits),        cmocka_unit_test(test_joined),
         cmocka_unit_test(test_channels),      cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_tuple),         cmocka_unit_test(test_rendezvous),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_late_device),
-        cmocka_unit_test(test_old),           cmocka_unit_test(test_types),
+        cmocka_unit_test(test_tuple),         cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_rendezvous),    cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_late_device),   cmocka_unit_test(test_old),
+        cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

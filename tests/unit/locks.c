@@ -16,10 +16,12 @@
 #include <cmocka.h>
 
 #include "runtime/collective/store.h"
+#include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/fake_world.h"
 
 static atomic_int mutexes, conditions; /* that live */
-static atomic_int foreign; /* waits under a lock that another has, or nobody */
+static atomic_int threads;             /* to be joined */
+static atomic_int foreign; /* waits and unlocks of who does not have the lock */
 static atomic_int waits;
 
 static void *next(const char *name)
@@ -65,17 +67,46 @@ int pthread_cond_destroy(pthread_cond_t *c)
 }
 
 /* glibc notes who has a lock. */
-static void note_wait(const pthread_mutex_t *m)
+static void need_lock(const pthread_mutex_t *m)
 {
     foreign += m->__data.__owner != gettid();
-    waits++;
+}
+
+int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+    int (*real)(pthread_mutex_t *);
+    *(void **)&real = next("pthread_mutex_unlock");
+    need_lock(m);
+    return real(m);
+}
+
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*start)(void *),
+                   void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&real = next("pthread_create");
+    int state = PTHREAD_CREATE_JOINABLE;
+    if (a)
+        pthread_attr_getdetachstate(a, &state);
+    int error = real(t, a, start, argument);
+    threads += error == 0 && state == PTHREAD_CREATE_JOINABLE;
+    return error;
+}
+
+int pthread_join(pthread_t t, void **result)
+{
+    int (*real)(pthread_t, void **);
+    *(void **)&real = next("pthread_join");
+    threads--;
+    return real(t, result);
 }
 
 int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
     int (*real)(pthread_cond_t *, pthread_mutex_t *);
     *(void **)&real = next("pthread_cond_wait");
-    note_wait(m);
+    need_lock(m);
+    waits++;
     return real(c, m);
 }
 
@@ -84,7 +115,8 @@ int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 {
     int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
     *(void **)&real = next("pthread_cond_timedwait");
-    note_wait(m);
+    need_lock(m);
+    waits++;
     return real(c, m, t);
 }
 
@@ -92,6 +124,7 @@ static void assert_clean(void)
 {
     assert_int_equal(mutexes, 0);
     assert_int_equal(conditions, 0);
+    assert_int_equal(threads, 0);
     assert_int_equal(foreign, 0);
 }
 
@@ -117,6 +150,45 @@ static void test_session(void **state)
 }
 
 static char address[64];
+static Program pair;
+
+/* A session of one device of two. */
+static void *one_device(void *argument)
+{
+    uint32_t rank = (uint32_t)(uintptr_t)argument;
+    gxrt_session_options options = {.struct_size = sizeof options};
+    gxrt_session *s = NULL;
+    gxrt_status st = gxrt_world_create(rank, 2, address, &options.world);
+    if (st == GXRT_OK)
+        st = session_create(pair.program, &options, &fake_api, NULL, &fake_nccl, &s);
+    if (st != GXRT_OK)
+        fprintf(stderr, "rank %u: %s\n", rank, gxrt_last_error());
+    gxrt_session_destroy(s);
+    gxrt_world_destroy(options.world);
+    return (void *)(uintptr_t)st;
+}
+
+static void test_processes(void **state)
+{
+    (void)state;
+    Maker m;
+    pthread_t thread[2];
+    maker_init(&m);
+    m.b.info[0].partitions = 2;
+    uint32_t both = world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3);
+    world_collective(&m, PLAN_ALL_REDUCE, both, 4, 4);
+    pair = open_program(&m, "", 0);
+    snprintf(address, sizeof address, "file:/tmp/gxc-locks-%ld", (long)getpid());
+    for (uintptr_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, one_device, (void *)i), 0);
+    for (int i = 0; i < 2; i++) {
+        void *st;
+        pthread_join(thread[i], &st);
+        assert_null(st);
+    }
+    close_program(&pair);
+    assert_clean();
+}
 
 static void *join_and_leave(void *argument)
 {
@@ -148,6 +220,8 @@ static void test_store(void **state)
         assert_int_equal(opened, GXRT_OK);
         assert_int_equal(pthread_create(&thread, NULL, join_and_leave, NULL), 0);
         assert_int_equal(store_put(server, "late", &value, sizeof value, 10), GXRT_OK);
+        assert_int_equal(store_get(server, "never", &value, sizeof value, 0.05),
+                         GXRT_WORLD_FAILED);
         pthread_join(thread, &st);
         store_close(server);
         assert_null(st);
@@ -161,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_session),
         cmocka_unit_test(test_store),
+        cmocka_unit_test(test_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

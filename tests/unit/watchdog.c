@@ -173,6 +173,33 @@ static void test_broken(void **state)
     close_failed(&w);
 }
 
+static int rooms; /* that device 1 has waited for */
+
+static void make_room(void)
+{
+    if (fake_current == 1) {
+        rooms++;
+        __atomic_store_n(&fake_stops[1], 0, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* Of collectives on their way 64 are noted; for the next one the host waits for the oldest. */
+static void test_many_on_their_way(void **state)
+{
+    (void)state;
+    FakeWorld w = {0};
+    open_reduces(&w, 1, 1000);
+    fake_stops[1] = 2;
+    fake_on_synchronize = make_room;
+    for (int i = 0; i < 65; i++) {
+        assert_int_equal(rooms, 0);
+        world_run(&w);
+    }
+    assert_int_equal(rooms, 1);
+    fake_on_synchronize = NULL;
+    world_close(&w);
+}
+
 static gxrt_session *ordering;
 static char waits[FAKE_RANKS][256];
 
@@ -227,7 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report),     cmocka_unit_test(test_warned_again),
         cmocka_unit_test(test_host_waits), cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_streams),    cmocka_unit_test(test_many_on_their_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

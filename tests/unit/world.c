@@ -3,12 +3,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
+#include "runtime/collective/store.h"
 #include "runtime/run/session.h"
 
 static void clear(void)
@@ -132,10 +135,83 @@ static void test_wrong(void **state)
     clear();
 }
 
+/* --- gathering ------------------------------------------------------------------------------- */
+
+enum { RANKS = 3, ROUNDS = 2, MOST = 2 * STORE_MOST_VALUE + 5 };
+
+static const size_t sizes[RANKS] = {MOST, 0, STORE_MOST_VALUE};
+
+static char byte_of(uint32_t rank, size_t i, int round)
+{
+    return (char)(i * 7 + i / 251 + rank * 31 + (size_t)round);
+}
+
+typedef struct Gather {
+    uint32_t next;
+    int round, wrong;
+} Gather;
+
+static void take(void *user, uint32_t rank, const void *bytes, size_t size)
+{
+    Gather *g = user;
+    g->wrong += rank != g->next++ || size != sizes[rank];
+    for (size_t i = 0; i < size && !g->wrong; i++)
+        g->wrong = ((const char *)bytes)[i] != byte_of(rank, i, g->round);
+}
+
+static char folder[64];
+
+static void *gather_as(void *argument)
+{
+    uint32_t rank = (uint32_t)(uintptr_t)argument;
+    gxrt_world *world;
+    char *bytes = malloc(MOST);
+    gxrt_status st = gxrt_world_create(rank, RANKS, folder, &world);
+    intptr_t wrong = st != GXRT_OK;
+    for (int round = 0; round < ROUNDS && !wrong; round++) {
+        Gather g = {.round = round};
+        for (size_t i = 0; i < sizes[rank]; i++)
+            bytes[i] = byte_of(rank, i, round);
+        st = gxrt_world_gather(world, bytes, sizes[rank], 20, take, &g);
+        wrong = st != GXRT_OK || g.wrong || g.next != RANKS;
+    }
+    if (st != GXRT_OK)
+        fprintf(stderr, "rank %u: %s\n", rank, gxrt_last_error());
+    gxrt_world_destroy(world);
+    free(bytes);
+    return (void *)wrong;
+}
+
+/* All ranks get what all have, in pieces, and what they give next is not taken for what they gave before. */
+static void test_gather(void **state)
+{
+    (void)state;
+    pthread_t threads[RANKS];
+    snprintf(folder, sizeof folder, "file:/tmp/gxc-gather-%ld", (long)getpid());
+    for (uintptr_t i = 0; i < RANKS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, gather_as, (void *)i), 0);
+    for (int i = 0; i < RANKS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    Gather g = {0};
+    gxrt_world *world;
+    assert_int_equal(gxrt_world_gather(NULL, "", 0, 1, NULL, &g), GXRT_INVALID_ARGUMENT);
+    assert_int_equal(gxrt_world_gather(NULL, NULL, 1, 1, take, &g),
+                     GXRT_INVALID_ARGUMENT);
+    assert_int_equal(g.next, 0);
+    assert_int_equal(gxrt_world_create(1, 2, NULL, &world), GXRT_OK);
+    assert_int_equal(gxrt_world_gather(world, "", 0, 1, take, &g), GXRT_INVALID_ARGUMENT);
+    assert_non_null(strstr(gxrt_last_error(), "a world of 2 ranks has no store"));
+    gxrt_world_destroy(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launchers), cmocka_unit_test(test_local_ranks),
-        cmocka_unit_test(test_no_launcher), cmocka_unit_test(test_wrong)};
+        cmocka_unit_test(test_no_launcher), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_gather)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 
 int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed, fake_endless;
 int fake_device_records[FAKE_DEVICES], fake_stops[FAKE_DEVICES];
-void (*fake_on_record)(void);
+void (*fake_on_record)(void), (*fake_on_synchronize)(void);
 void (*fake_on_wait)(CUstream, CUstream);
 uint32_t fake_grid, fake_block;
 int fake_sm = 90, fake_driver = 13000, fake_other_sm;
@@ -400,6 +400,8 @@ static CUresult fake_event_record(CUevent event, CUstream stream)
 static CUresult fake_event_synchronize(CUevent event)
 {
     (void)event;
+    if (fake_on_synchronize)
+        fake_on_synchronize();
     return CUDA_SUCCESS;
 }
 

@@ -9,10 +9,11 @@ enum { FAKE_DEVICES = 4 };
 
 extern const CudaApi fake_api;
 
-extern int fake_calls;               /* so many calls that may fail were made */
-extern int fake_fail_at;             /* this one of them fails; 0: none */
-extern int fake_records;             /* of events */
-extern void (*fake_on_record)(void); /* called before each; NULL: nothing */
+extern int fake_calls;                    /* so many calls that may fail were made */
+extern int fake_fail_at;                  /* this one of them fails; 0: none */
+extern int fake_records;                  /* of events */
+extern void (*fake_on_record)(void);      /* called before each; NULL: nothing */
+extern void (*fake_on_synchronize)(void); /* called before each wait for an event */
 /* called before each wait: what waits, and where its event was recorded; NULL: nothing */
 extern void (*fake_on_wait)(CUstream stream, CUstream recorded);
 extern int fake_device_records[FAKE_DEVICES]; /* of events on each device */
