@@ -158,7 +158,7 @@ typedef struct GxMatrices {
     uint32_t lead, stride;
     bool is_transposed;
 } GxMatrices;
-enum { GX_WGMMA_TRANSPOSED = 512, GX_WGMMA_F16 = 1024 };
+enum { GX_WGMMA_TRANSPOSED = 512, GX_WGMMA_F16 = 1024, GX_WGMMA_RIGHT_TRANSPOSED = 2048 };
 
 /* sums += a b, of 64 rows and `columns` columns (a multiple of 8, 256 at most), and 16 terms in each of `steps`, by four
  * warps that stand together: thread t has of rows 16 (t / 32) + t % 32 / 4 and 8 below it columns 8 i + 2 (t % 4) and

@@ -248,8 +248,9 @@ static const char *wgmma_text(const GxCall *c, unsigned sums)
                     type, type);
         for (unsigned i = 0; i < sums; i++)
             text_printf(&t, "%s$%u", i == 0 ? "" : ", ", i);
-        text_printf(&t, "}, left, right, add, 1, 1, %d, 0;\n",
-                    (form & GX_WGMMA_TRANSPOSED) != 0);
+        text_printf(&t, "}, left, right, add, 1, 1, %d, %d;\n",
+                    (form & GX_WGMMA_TRANSPOSED) != 0,
+                    (form & GX_WGMMA_RIGHT_TRANSPOSED) != 0);
     }
     text_string(&t,
                 "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");

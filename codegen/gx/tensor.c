@@ -72,9 +72,10 @@ void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
 {
     uint32_t count = columns / 2, form = columns, used = 0;
     if ((type != DT_BF16 && type != DT_F16) || columns % 8 != 0 || columns == 0 ||
-        columns > 256 || b->is_transposed)
+        columns > 256)
         bug("kernel %s, %s: wgmma of %u columns", k->name, k->at, columns);
     form += (a->is_transposed ? GX_WGMMA_TRANSPOSED : 0) +
+            (b->is_transposed ? GX_WGMMA_RIGHT_TRANSPOSED : 0) +
             (type == DT_F16 ? GX_WGMMA_F16 : 0);
     LLVMValueRef args[GX_MOST_OPERANDS];
     args[used++] = gx_i32(k, form);

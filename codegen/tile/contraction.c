@@ -27,6 +27,10 @@ static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
 {
     const TileMapping *m = l->m;
     TileSide sides[2];
+    if (m->is_wide) {
+        tile_multiply_wide(l, stage, sums);
+        return;
+    }
     for (uint32_t i = 0; i < 2; i++)
         sides[i] = (TileSide){.factor = &m->factors[i],
                               .base = factor_base(l, &m->factors[i], stage)};
@@ -158,6 +162,14 @@ static LLVMValueRef *first_carried(TileRun *run)
     return carried;
 }
 
+/* What threads wrote to a stage is there for all of them. */
+static void pass_stage(TileLower *l)
+{
+    if (l->m->is_wide)
+        gx_proxy_fence(l->k);
+    gx_barrier(l->k);
+}
+
 /* One tile: what is carried becomes that for the next one. */
 static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
 {
@@ -176,13 +188,13 @@ static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
                              "");
     if (copies)
         gx_copy_wait(l->k, (uint32_t)(ahead == 0 ? 0 : ahead - 1));
-    gx_barrier(l->k);
+    pass_stage(l);
     fill_begin(l, &run->fill, filled, stages[1], more);
     if (ahead == 0) {
         fill_end(l, &run->fill, filled, stages[1], more);
         if (copies)
             gx_copy_wait(l->k, 0);
-        gx_barrier(l->k);
+        pass_stage(l);
     }
     next = load_held(run, ix_add(e->ix, tile, ix_const(e->ix, 1)),
                      LLVMBuildAdd(b, index, emit_index_constant(e, 1), ""));

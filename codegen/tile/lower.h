@@ -163,6 +163,11 @@ LLVMValueRef *tile_words_of_steps(TileLower *l, const TileSide *s);
 /* sums += products of l->m's dot for a tile of terms. */
 void tile_multiply(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 
+/* -- wide.c: four warps together ------------------------------------------------------------------- */
+
+/* sums += products of the tile in a stage. */
+void tile_multiply_wide(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums);
+
 /* -- slices.c: warps that share the terms of a tile ------------------------------------------------ */
 
 /* Adds up what the slices have summed, of the layout m->partial: each has m->sums of it. */

@@ -7,7 +7,15 @@ enum {
     MOST_VECTOR = 128, /* bits of an access */
     MOST_HELD = 40,    /* words of a factor that a thread holds */
     MOST_HELD_VECTOR = 4,
-    LANE_BITS = 5
+    LANE_BITS = 5,
+    /* of wgmma: warps, rows, columns (fewer are not worth reading 64 rows for), terms */
+    WIDE_WARP_BITS = 2,
+    WIDE_WARPS = 1 << WIDE_WARP_BITS,
+    WIDE_ROWS = 64,
+    WIDE_LEAST_COLUMNS = 64,
+    WIDE_MOST_COLUMNS = 256,
+    WIDE_TERMS = 16,
+    WIDE_PIECE = 3, /* numbers in 16 bytes, rows of a matrix; as bits */
 };
 
 static uint64_t aligned(uint64_t bytes)
@@ -156,18 +164,20 @@ static void lay_out_fragments(TileMapping *m)
              columns = repeats(m, m->column, m->core->n, m->warps[1]),
              terms = log2_of(tile_core_steps(m));
     uint32_t row_warps = log2_of(m->warps[0]), column_warps = log2_of(m->warps[1]),
-             slices = log2_of(m->slices);
+             slices = log2_of(m->slices), group = m->is_wide ? WIDE_WARP_BITS : 0;
     LinearLayout c = core_layout(m, TENSOR_C), a = core_layout(m, TENSOR_A),
                  b = core_layout(m, TENSOR_B);
     c = times(c, along(m, LINEAR_REGISTER, m->column, columns));
+    c = times(c, along(m, LINEAR_WARP, m->row, group));
     c = times(c, along(m, LINEAR_REGISTER, m->row, rows));
-    c = times(c, along(m, LINEAR_WARP, m->row, row_warps));
+    c = times(c, along(m, LINEAR_WARP, m->row, row_warps - group));
     c = times(c, along(m, LINEAR_WARP, m->column, column_warps));
     m->partial = times(c, copies(m, slices));
     m->sums = m->partial;
+    a = times(a, along(m, LINEAR_WARP, m->row, group));
     a = times(a, along(m, LINEAR_REGISTER, m->row, rows));
     a = times(a, along(m, LINEAR_REGISTER, m->term, terms));
-    a = times(a, along(m, LINEAR_WARP, m->row, row_warps));
+    a = times(a, along(m, LINEAR_WARP, m->row, row_warps - group));
     a = times(a, copies(m, column_warps));
     m->factors[0].fragment = times(a, along(m, LINEAR_WARP, m->term, slices));
     b = times(b, along(m, LINEAR_REGISTER, m->column, columns));
@@ -182,24 +192,31 @@ static uint32_t only_dim(uint32_t dims)
     return log2_of(dims);
 }
 
-/* The instruction, and which of the program's sides is its rows: it has at least 16, and 8 columns. */
-static bool choose_core(TileMapping *m, const uint32_t *warps, const Target *target)
+/* Which of the program's sides is the instruction's rows. */
+static void take_sides(TileMapping *m, const uint32_t *warps, uint32_t swap,
+                       const Target *target)
 {
-    const TileProgram *p = m->program;
     TileOp *const *factors = m->dot->operands;
     uint32_t over = m->dot->over;
     uint32_t y = only_dim(factors[0]->dims & ~over),
              x = only_dim(factors[1]->dims & ~over);
     m->term = only_dim(over);
+    m->row = swap ? x : y;
+    m->column = swap ? y : x;
+    m->factors[0] = (TileFactor){.value = factors[swap]};
+    m->factors[1] = (TileFactor){.value = factors[1 - swap]};
+    m->warps[0] = warps[swap];
+    m->warps[1] = warps[1 - swap];
+    m->core = tensor_core_find(m->factors[0].value->dtype, m->factors[1].value->dtype,
+                               m->dot->dtype, target, UINT32_MAX);
+}
+
+/* The instruction, and its rows: it has at least 16, and 8 columns. */
+static bool choose_core(TileMapping *m, const uint32_t *warps, const Target *target)
+{
+    const TileProgram *p = m->program;
     for (uint32_t swap = 0; swap < 2; swap++) {
-        m->row = swap ? x : y;
-        m->column = swap ? y : x;
-        m->factors[0].value = factors[swap];
-        m->factors[1].value = factors[1 - swap];
-        m->warps[0] = warps[swap];
-        m->warps[1] = warps[1 - swap];
-        m->core = tensor_core_find(m->factors[0].value->dtype, m->factors[1].value->dtype,
-                                   m->dot->dtype, target, UINT32_MAX);
+        take_sides(m, warps, swap, target);
         if (m->core != NULL && p->dims[m->row].size >= m->core->m * m->warps[0] &&
             p->dims[m->column].size >= m->core->n * m->warps[1] &&
             p->dims[m->term].size >= (int64_t)m->core->k * m->slices)
@@ -236,6 +253,75 @@ static void choose_way(TileMapping *m, TileFactor *f, const Target *target)
         f->vector = longest_vector(p, load, dims, 2, most, &f->fast);
     f->is_copied = f->value->kind == TILE_LOAD && target_has(target, FEATURE_CP_ASYNC) &&
                    bits >= 8 && bits << f->vector >= 32;
+}
+
+/* -- factors of wgmma --------------------------------------------------------------------------- */
+
+/* Both factors are copied in pieces of 16 bytes, 8 numbers. */
+static bool is_wide_factor(TileMapping *m, TileFactor *f, const Target *target)
+{
+    choose_way(m, f, target);
+    return f->is_copied && bits_of(f->value) == 16 && f->vector == WIDE_PIECE;
+}
+
+/* Whether four warps along the rows can multiply together, either side being the rows; if not, the sides are to be taken
+ * again. */
+static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *target)
+{
+    const TileProgram *p = m->program;
+    if (!target_has(target, FEATURE_WARPGROUP) || m->slices != 1)
+        return false;
+    for (uint32_t swap = 0; swap < 2; swap++) {
+        take_sides(m, warps, swap, target);
+        int64_t columns = p->dims[m->column].size / m->warps[1];
+        m->is_wide = m->core != NULL && m->dot->dtype == DT_F32 &&
+                     m->warps[0] % WIDE_WARPS == 0 &&
+                     p->dims[m->row].size >= WIDE_ROWS * (m->warps[0] / WIDE_WARPS) &&
+                     columns >= WIDE_LEAST_COLUMNS && columns <= WIDE_MOST_COLUMNS &&
+                     p->dims[m->term].size >= WIDE_TERMS &&
+                     is_wide_factor(m, &m->factors[0], target) &&
+                     is_wide_factor(m, &m->factors[1], target);
+        if (m->is_wide)
+            return true;
+    }
+    return false;
+}
+
+/* The next bits of dimension `dim`, of which *from have a place; `most` at most. */
+static void spread_bits(const TileMapping *m, LinearLayout *l, LinearInput input,
+                        uint32_t dim, uint32_t *from, uint32_t all, uint32_t *most)
+{
+    uint32_t bits = all - *from < *most ? all - *from : *most;
+    *l = times(*l, along(m, input, dim, bits));
+    *from += bits;
+    *most -= bits;
+}
+
+/* Matrices of 8 rows, which lie side by side; eight lanes bring one, so that they meet in no bank, and the next ones those
+ * of the same rows, so that they read whole sectors. */
+static void place_wide(TileMapping *m, TileFactor *f)
+{
+    const TileProgram *p = m->program;
+    uint32_t fast = f->fast, slow = only_dim(f->value->dims & ~(UINT32_C(1) << fast)),
+             fast_bits = log2_of(p->dims[fast].size),
+             slow_bits = log2_of(p->dims[slow].size), across = WIDE_PIECE, down = 0,
+             lanes = WIDE_PIECE, warps = log2_of(tile_warps(m)), rest = LINEAR_MOST_BITS;
+    f->shared = along(m, LINEAR_OFFSET, fast, WIDE_PIECE);
+    f->shared = times(f->shared, along(m, LINEAR_OFFSET, slow, slow_bits));
+    f->shared = times(f->shared, along(m, LINEAR_OFFSET, fast, fast_bits - WIDE_PIECE));
+    LinearLayout l = along(m, LINEAR_REGISTER, fast, WIDE_PIECE);
+    spread_bits(m, &l, LINEAR_LANE, slow, &down, slow_bits, &lanes);
+    lanes = LANE_BITS - WIDE_PIECE;
+    spread_bits(m, &l, LINEAR_LANE, fast, &across, fast_bits, &lanes);
+    spread_bits(m, &l, LINEAR_LANE, slow, &down, slow_bits, &lanes);
+    spread_bits(m, &l, LINEAR_WARP, fast, &across, fast_bits, &warps);
+    spread_bits(m, &l, LINEAR_WARP, slow, &down, slow_bits, &warps);
+    l = times(l, copies(m, warps));
+    spread_bits(m, &l, LINEAR_REGISTER, fast, &across, fast_bits, &rest);
+    spread_bits(m, &l, LINEAR_REGISTER, slow, &down, slow_bits, &rest);
+    f->copy = l;
+    f->bytes = (uint64_t)tile_elements(p, f->value->dims) * bits_of(f->value) / 8;
+    f->is_transposed = fast != m->term;
 }
 
 /* Where the factor lies in shared memory: as ldmatrix needs it if it can, without conflicts of banks. */
@@ -493,6 +579,10 @@ static bool find_parts(TileMapping *m)
 
 static void place_factors(TileMapping *m, const Target *target)
 {
+    for (uint32_t i = 0; i < 2 && m->is_wide; i++)
+        place_wide(m, &m->factors[i]);
+    if (m->is_wide)
+        return;
     for (uint32_t i = 0; i < 2; i++)
         choose_way(m, &m->factors[i], target);
     for (uint32_t i = 0; i < 2; i++) {
@@ -529,7 +619,7 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
     if (!find_parts(m))
         return NULL;
     *why = "the target has no tensor cores for these types, or the tile is too small";
-    if (!choose_core(m, warps, target))
+    if (!choose_wide(m, warps, target) && !choose_core(m, warps, target))
         return NULL;
     lay_out_fragments(m);
     place_factors(m, target);

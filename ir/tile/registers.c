@@ -69,7 +69,8 @@ uint32_t tile_thread_registers(const TileMapping *m, const Target *target)
     bool *seen = ARENA_ARRAY(m->program->arena, bool, m->program->op_count);
     for (uint32_t i = 0; i < 2; i++) {
         const TileFactor *f = &m->factors[i];
-        sum += fragment_words(m, f, target);
+        if (!m->is_wide)
+            sum += fragment_words(m, f, target);
         if (!f->is_copied)
             sum += loaded_words(m, f, f->value, seen);
     }

@@ -20,6 +20,7 @@ enum {
     FORM_COLUMNS = 512,
     FORM_TRANSPOSED = 512,
     FORM_F16 = 1024,
+    FORM_RIGHT_TRANSPOSED = 2048,
     BEFORE_SUMS = 8
 };
 
@@ -96,7 +97,8 @@ void warp_wgmma(Engine *e, Thread *warp)
     bool is_f16 = (words[0] & FORM_F16) != 0;
     Matrices x = {words[left], words[left + 1], words[left + 2],
                   (words[0] & FORM_TRANSPOSED) != 0, is_f16},
-             y = {words[right], words[right + 1], words[right + 2], false, is_f16};
+             y = {words[right], words[right + 1], words[right + 2],
+                  (words[0] & FORM_RIGHT_TRANSPOSED) != 0, is_f16};
     for (uint32_t lane = 0; lane < LANES; lane++)
         for (uint32_t i = 0; i < columns / 2; i++)
             memcpy(&sums[sum_place(lane, i, columns)],

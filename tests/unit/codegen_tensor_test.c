@@ -173,7 +173,7 @@ static void others_are_refused(void **state)
 }
 
 /* Four warps, though the block has one: what is made of it, not what it does. */
-static Kernel *wide_kernel(Fixture *f, const char *name)
+static Kernel *wide_kernel(Fixture *f, const char *name, bool is_right)
 {
     Kernel *k = start(f, name);
     LLVMValueRef sums[8];
@@ -182,8 +182,8 @@ static Kernel *wide_kernel(Fixture *f, const char *name)
         sums[i] = LLVMConstNull(LLVMFloatTypeInContext(k->context));
     gx_proxy_fence(k);
     gx_barrier(k);
-    GxMatrices a = {gx_i32(k, shared), 1024, 128, true},
-               b = {gx_i32(k, shared + 2048), 256, 128, false};
+    GxMatrices a = {gx_i32(k, shared), 1024, 128, !is_right},
+               b = {gx_i32(k, shared + 2048), 256, 128, is_right};
     gx_wgmma(k, DT_F16, 16, 1, &a, &b, sums);
     store_registers(k, sums, 8);
     kernel_finish(k);
@@ -195,11 +195,14 @@ static void warpgroups_are_of_one_gpu(void **state)
     Fixture *f = *state;
     Target target;
     assert_true(target_find("sm_90a", &target));
-    Kernel *k = wide_kernel(f, "wide");
+    Kernel *k = wide_kernel(f, "wide", false);
     const char *ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
     assert_non_null(strstr(ptx, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"));
     assert_non_null(strstr(ptx, "add, 1, 1, 1, 0;")); /* transposed */
-    k = wide_kernel(f, "wide_refused");
+    k = wide_kernel(f, "wide_right", true);
+    ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
+    assert_non_null(strstr(ptx, "add, 1, 1, 0, 1;"));
+    k = wide_kernel(f, "wide_refused", false);
     assert_non_null(strstr(refusal(f, k, "sm_90"), "sm_90 with PTX"));
 }
 

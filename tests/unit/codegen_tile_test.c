@@ -84,11 +84,27 @@ static void configured_kernels_are_right(void **state)
                 check(a, i, "sm_90", configs[c], c % 2 == 1);
 }
 
+/* Four warps together, where a program's factors are copied in pieces of 16 bytes; as mma.sync of others. */
+static void wide_kernels_are_right(void **state)
+{
+    Arena *a = *state;
+    static const char *const configs[] = {
+        "{\"tile\":[64,64],\"depth\":32,\"warps\":[4,1],\"stages\":1}",
+        "{\"tile\":[128,64],\"depth\":32,\"warps\":[4,1],\"stages\":3}",
+        "{\"tile\":[128,128],\"depth\":64,\"warps\":[2,4],\"stages\":2}",
+    };
+    for (size_t c = 0; c < sizeof configs / sizeof *configs; c++)
+        for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+            if (strstr(programs[i].body, "f64") == NULL)
+                check(a, i, "sm_90a", configs[c], c % 2 == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_kernels_are_right),
         cmocka_unit_test(configured_kernels_are_right),
+        cmocka_unit_test(wide_kernels_are_right),
     };
     return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);
 }

@@ -126,9 +126,21 @@ static const struct {
     {64, 16, {1, 1, 8}},
     {8, 16, {1, 1}},
     {16, 8, {1, 1}},
+    /* of wgmma: four warps have 64 rows and all columns */
+    {128, 256, {8, 1}},
+    {256, 128, {1, 8}},
+    {256, 128, {8, 1}},
+    {128, 256, {1, 8}},
+    {128, 128, {8, 1}},
+    {128, 128, {1, 8}},
+    {64, 256, {4, 1}},
+    {256, 64, {1, 4}},
+    {64, 128, {4, 1}},
+    {128, 64, {1, 4}},
+    {64, 64, {4, 1}},
 };
 
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = sizeof shapes / sizeof *shapes, FIRST_WIDE = SHAPES - 11 };
 
 static int64_t threads_of(const KernelConfig *c)
 {
@@ -169,6 +181,12 @@ static bool has_instruction(size_t shape)
     return (least >= 16 && other >= 8) || (least >= 8 && other >= 16);
 }
 
+/* wgmma takes factors of 16 bits as they are. */
+static bool may_be_wide(const KernelDesign *d)
+{
+    return target_has(d->target, FEATURE_WARPGROUP) && factor_bits(d) == 16;
+}
+
 /* A factor that registers may hold is read. */
 static bool reads_narrow_factor(const KernelDesign *d)
 {
@@ -182,12 +200,14 @@ static bool reads_narrow_factor(const KernelDesign *d)
     return false;
 }
 
-/* Two blocks shall find room in a multiprocessor's shared memory. */
+/* Two blocks shall find room in a multiprocessor's shared memory, if their sums do in its registers. */
 static int64_t choose_stages(const KernelDesign *d, const KernelConfig *c)
 {
     uint64_t stage =
         (uint64_t)((c->tile[0] + c->tile[1]) * c->depth) * factor_bits(d) / 8;
-    uint64_t capacity = d->target->device->multiprocessor_shared / 2;
+    uint64_t capacity = d->target->device->multiprocessor_shared;
+    if (2 * c->tile[0] * c->tile[1] < TARGET_REGISTERS)
+        capacity /= 2;
     if (!target_has(d->target, FEATURE_CP_ASYNC))
         return 2;
     capacity = capacity > TARGET_RESERVED_SHARED ? capacity - TARGET_RESERVED_SHARED : 0;
@@ -293,7 +313,9 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
     trial.plan.tile = &plan;
     trial.arena = a;
     complete_tile(&trial, shape, &trial.config);
-    bool good = refuse_tile(&trial) == NULL && !spills(&trial);
+    const char *why;
+    bool good = refuse_tile(&trial) == NULL && !spills(&trial) &&
+                (shape < FIRST_WIDE || design_tile_mapping(&trial, &why)->is_wide);
     if (good) {
         KernelWork work;
         geometry_tile(&trial);
@@ -311,9 +333,10 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
     double percent = product_mma_percent(gpu_rates(d->target->device), factor_type(d)) *
                      costs.tile_share;
     size_t best = SHAPES - 1;
-    bool is_narrow = reads_narrow_factor(d);
+    bool is_narrow = reads_narrow_factor(d), is_wide = may_be_wide(d);
     for (size_t i = SHAPES; i-- > 0;) {
         cycles[i] = fits_registers(d, i) && has_instruction(i) &&
+                            (i < FIRST_WIDE || is_wide) &&
                             (shapes[i].warps[2] == 0 || is_narrow)
                         ? tile_cycles(d, shapes[i].m, shapes[i].n, percent)
                         : 0;

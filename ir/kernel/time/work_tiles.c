@@ -388,10 +388,36 @@ bool work_reads_windows(const Instruction *product)
     return false;
 }
 
+/* Of one stage: four warps read 64 rows and their columns, and wait for the products. */
+static void multiply_wide(const Product *p, const TileMapping *m)
+{
+    enum { GROUP_WARPS = 4, GROUP_ROWS = 64 };
+    WorkBuilder *b = p->b;
+    const TileDim *dims = m->program->dims;
+    DType factor = m->factors[0].value->dtype;
+    double rows = (double)dims[m->row].size, columns = (double)dims[m->column].size,
+           terms = (double)dims[m->term].size,
+           times = rows / GROUP_ROWS / (m->warps[0] / (double)GROUP_WARPS),
+           bytes = times * (GROUP_ROWS + columns / m->warps[1]) * terms *
+                   dtype_info[factor].bits / 8;
+    double cycles = work_product_cycles(b, factor, 2 * rows * columns * terms,
+                                        b->rates->wide * costs.tile_share);
+    if (work_reads_windows(p->plan->inst))
+        cycles /= costs.tile_window_share;
+    work_shared(b, bytes / 16 / (GROUP_WARPS * TARGET_WARP), 16, 1);
+    work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / (double)tile_warps(m));
+    work_instructions(b, (OpCost){.alu = 8, .cycles = costs.alu_cycles}, times);
+    work_wait(b, times * costs.shared_cycles); /* for the groups' ends */
+}
+
 /* Of one stage: fragments are loaded, 16 bytes of each lane at once, and multiplied. */
 static void multiply_stage(const Product *p, const TileMapping *m)
 {
     WorkBuilder *b = p->b;
+    if (m->is_wide) {
+        multiply_wide(p, m);
+        return;
+    }
     double bytes = 0, warps = (double)tile_warps(m), multiplications = 1;
     for (int i = 0; i < 2; i++) {
         const TileFactor *f = &m->factors[i];
