@@ -68,10 +68,28 @@ extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
  *
  * Constants are immediate operands of PTX: the pass that hoists large ones changes no kernel.
  *
- * Equal instructions are not looked for once more after selection: ptxas finds those that are left. */
+ * Equal instructions are not looked for once more after selection: ptxas finds those that are left. So it does with
+ * unused ones; and the rest of the list finds nothing in NVPTX's instructions, which have no physical registers, or
+ * in kernels, which call no library functions. */
 static const char *const arguments[] = {
-    "gxc", "-nvptx-short-ptr", "-disable-constant-hoisting", "-disable-machine-cse",
-    "-opt-disable=slsr,nary-reassociate,load-store-vectorizer,gvn"};
+    "gxc",
+    "-nvptx-short-ptr",
+    "-disable-constant-hoisting",
+    "-disable-machine-cse",
+    "-disable-machine-dce",
+    "-disable-peephole",
+    "-disable-copyprop",
+    "-disable-tail-duplicate",
+    "-disable-ssc",
+    "-disable-early-ifcvt",
+    "-disable-postra-machine-licm",
+    "-disable-postra-machine-sink",
+    "-disable-partial-libcall-inlining",
+    "-disable-mergeicmps",
+    "-disable-expand-reductions",
+    "-disable-select-optimize",
+    "-opt-disable=slsr,nary-reassociate,load-store-vectorizer,gvn",
+};
 
 /* LLVM registers the passes of a code generator when it first makes them, under locks that an escape
  * would leave locked. So nothing at all is compiled before a machine is first used, while nobody else generates

@@ -18,8 +18,9 @@
 #include "ir/base/clock.h"
 #include "ir/kernel/kind.h"
 
-/* Kernels of a task: LLVM's module begins and ends once for them. */
-enum { BATCH_MOST = 8 };
+/* Kernels of a task: LLVM's module begins and ends once for them. More than the least where each thread has several
+ * tasks of them. */
+enum { BATCH_LEAST = 8, BATCH_MOST = 32, TASKS_OF_A_THREAD = 2 };
 
 /* What a thread has to itself. */
 typedef struct BuildWorker {
@@ -369,12 +370,19 @@ static bool has_tile_code(const Build *b, size_t i)
     return b->options->stage == STAGE_ARTEFACT && kernel_by_tileir(b->requests[i].design);
 }
 
+static size_t batch_size(const Build *b)
+{
+    size_t n = b->count / TASKS_OF_A_THREAD / tasks_workers(b->options->jobs, SIZE_MAX);
+    return n < BATCH_LEAST ? BATCH_LEAST : n < BATCH_MOST ? n : BATCH_MOST;
+}
+
 /* What takes longest first; kernels in order; the assembly of a piece behind the next one's kernels, when its own are most
  * likely there. */
 static void list_tasks(Schedule *s)
 {
     Build *b = s->build;
     bool assembles = b->options->stage != STAGE_PTX;
+    size_t batch = batch_size(b);
     s->tasks = ARENA_ARRAY(b->arena, Task, 2 * b->count + b->piece_count);
     for (size_t k = 0; k < b->count; k++)
         if (has_tile_code(b, k))
@@ -382,11 +390,9 @@ static void list_tasks(Schedule *s)
     for (uint32_t i = 0; i <= b->piece_count; i++) {
         size_t first = i < b->piece_count ? b->pieces[i].first : b->count;
         size_t end = i < b->piece_count ? first + b->pieces[i].count : b->count;
-        for (size_t k = first; k < end; k += BATCH_MOST)
-            s->tasks[s->count++] =
-                (Task){.piece = i,
-                       .kernel = k,
-                       .count = end - k < BATCH_MOST ? end - k : BATCH_MOST};
+        for (size_t k = first; k < end; k += batch)
+            s->tasks[s->count++] = (Task){
+                .piece = i, .kernel = k, .count = end - k < batch ? end - k : batch};
         if (assembles && i > 0)
             s->tasks[s->count++] = (Task){.kind = TASK_ASSEMBLY, .piece = i - 1};
     }
