@@ -155,6 +155,12 @@ CUresult gxemuSetDeviceCount(int count, int force)
     return CUDA_SUCCESS;
 }
 
+CUresult gxemuFailCall(long number)
+{
+    atomic_store(&emu_config()->fail_call, number);
+    return CUDA_SUCCESS;
+}
+
 CUresult gxemuGetLastError(char *text, size_t text_bytes)
 {
     if (text == NULL || text_bytes == 0)

@@ -57,6 +57,9 @@ typedef struct GxemuLaunch {
  * `branch`. 1 byte: true is branch 0, false branch 1; 4 bytes: s32, out of range is the last one.
  * While `stream` is captured.
  *
+ * gxemuFailCall(number): that call from now on, of any function, fails, as GXEMU_FAIL_CALL says it;
+ * 0: none does.
+ *
  * gxemuGetLastError(text, bytes): the report of the current context's latest fault (kernel,
  * HLO instruction, thread, address, what to do), empty if there was none. A faulting kernel
  * makes every later call on its context fail with CUDA_ERROR_ILLEGAL_ADDRESS, other findings

@@ -176,7 +176,7 @@ static void lazy_run(CUstream s, uint64_t last)
         } else if (event_waits(s->head)) {
             CUevent event = s->head->event;
             uint64_t before = event->done;
-            lazy_run(event->stream, event->sequence);
+            lazy_run(s->head->recorded_in, s->head->recorded_at);
             if (event->done == before) /* another device's thread is on it */
                 pthread_cond_wait(&emu_changed, &emu_lock);
         } else {
@@ -244,7 +244,10 @@ static CUresult submit_locked(CUcontext c, CUstream handle, Operation *op)
         (op->kind == OPERATION_WAIT && op->event->captured.graph != NULL))
         return submit_captured(s, op);
     op->sequence = ++c->sequence;
-    if (op->kind == OPERATION_RECORD) {
+    if (op->kind == OPERATION_WAIT) {
+        op->recorded_in = op->event->stream;
+        op->recorded_at = op->event->sequence;
+    } else if (op->kind == OPERATION_RECORD) {
         captured_clear(&op->event->captured);
         op->event->stream = s;
         op->event->sequence = op->sequence;

@@ -24,9 +24,12 @@ struct Operation {
      * be another allocation by now; again makes the same operation with other parameters. */
     bool (*bind)(Operation *op, Finding *out);
     CUresult (*again)(const Operation *op, const CUgraphNodeParams *p, Operation **out);
-    bool may_block;    /* waits for other streams: gets a thread of its own */
-    CUevent event;     /* RECORD, WAIT */
-    uint64_t record;   /* RECORD, WAIT: number of the event's recording */
+    bool may_block;  /* waits for other streams: gets a thread of its own */
+    CUevent event;   /* RECORD, WAIT */
+    uint64_t record; /* RECORD, WAIT: number of the event's recording */
+    /* WAIT: where that recording stands; the event may be recorded again, behind the wait. */
+    CUstream recorded_in;
+    uint64_t recorded_at;
     uint64_t sequence; /* in its context */
 };
 
