@@ -105,10 +105,12 @@ fuzz-damaged: $(GXC) $(B)/tests/random $(MUTATORS)
 	@LLVM_CONFIG=$(LLVM_CONFIG) INPUTS=$(or $(INPUTS),1000000) tests/fuzz/run $(B)/damaged 0 $(TARGETS)
 
 # What `make check` replays of them, the REPLAYS: the same targets without libFuzzer.
-FUZZ_PROGRAMS := $(patsubst tests/fuzz/inputs/%.hlo,$(B)/programs/%.cubin,$(wildcard tests/fuzz/inputs/*.hlo))
+FUZZ_INPUTS := $(wildcard tests/fuzz/inputs/*.hlo) tests/cudnn/attention-gradients.hlo
+FUZZ_PROGRAMS := $(patsubst %.hlo,$(B)/programs/%.cubin,$(notdir $(FUZZ_INPUTS)))
 $(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
-$(FUZZ_PROGRAMS): $(B)/programs/%.cubin: tests/fuzz/inputs/%.hlo tests/fuzz/program $(GXC)
+vpath %.hlo tests/fuzz/inputs tests/cudnn
+$(FUZZ_PROGRAMS): $(B)/programs/%.cubin: %.hlo tests/fuzz/program $(GXC)
 	@mkdir -p $(@D)
 	$(Q)tests/fuzz/program $(B)/gxc $< $@
 # Modules of tests, which may be compiled in any way.

@@ -80,6 +80,36 @@ static void open_program(const uint8_t *at)
     PROMISE(st == GXRT_OK || all.programs[i] == NULL, "a program that was refused");
 }
 
+/* Who the ranks are, as launchers say it. */
+static void open_world_around(const uint8_t *at, gxrt_world **out)
+{
+    static const char *const names[][3] = {
+        {"GXRT_RANK", "GXRT_WORLD_SIZE", "GXRT_LOCAL_RANK"},
+        {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+        {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
+    static const char *const numbers[] = {"0", "1", "2", "-1", "x", ""};
+    static const char *const stores[] = {"tcp://h:99999", "bogus://x", "file:", "tcp://"};
+    const char *const *name = names[at[1] % 5];
+    setenv(name[0], numbers[at[2] % 6], 1);
+    setenv(name[1], numbers[at[2] / 6 % 6], 1);
+    if (at[2] >= 128)
+        setenv(name[2], numbers[at[1] / 5 % 6], 1);
+    if (at[1] >= 128)
+        setenv("GXRT_STORE", stores[at[3] % 4], 1);
+    if (at[1] >= 192)
+        setenv("GXRT_SECRET", "s", 1);
+    check(gxrt_world_from_environment(at[3] == 254 ? NULL : out),
+          "gxrt_world_from_environment");
+    for (int i = 0; i < 3; i++)
+        unsetenv(name[i]);
+    unsetenv("GXRT_STORE");
+    unsetenv("GXRT_SECRET");
+    PROMISE(*out == NULL || gxrt_world_rank(*out) < gxrt_world_size(*out),
+            "a rank outside its world");
+}
+
 static void open_world(const uint8_t *at)
 {
     static const char *const stores[] = {
@@ -87,6 +117,10 @@ static void open_world(const uint8_t *at)
     size_t i = free_slot((void *const *)all.worlds);
     if (i == HANDLES)
         return;
+    if (at[0] >= 128) {
+        open_world_around(at, &all.worlds[i]);
+        return;
+    }
     uint32_t size = (uint32_t)size_of(at[2]);
     const char *store = size == 1 ? stores[at[3] % 6] : NULL;
     check(gxrt_world_create((uint32_t)size_of(at[1]), size, store,
@@ -141,8 +175,36 @@ static int host_function(void *user, const gxrt_host_arguments *a)
     return a->buffer_count == 0;
 }
 
+/* Memory and streams of the caller's: none is left after some. */
+static int no_memory(void *user, int device, size_t bytes, size_t alignment, void **out)
+{
+    (void)user, (void)device, (void)bytes, (void)alignment, (void)out;
+    return 1;
+}
+
+static void no_release(void *user, int device, void *pointer)
+{
+    (void)user, (void)device, (void)pointer;
+}
+
+static int no_stream(void *user, int device, int high_priority, void **out)
+{
+    (void)user, (void)device, (void)high_priority, (void)out;
+    return 1;
+}
+
+static void on_log(void *user, int level, const char *text)
+{
+    (void)user;
+    PROMISE(level <= 1 && text[0] != '\0', "a line of the log without words");
+}
+
 static void *create_session(const uint8_t *at)
 {
+    static const gxrt_allocator allocator = {
+        .struct_size = sizeof allocator, .allocate = no_memory, .release = no_release};
+    static const gxrt_streams streams = {
+        .struct_size = sizeof streams, .borrow = no_stream, .give_back = no_release};
     static const gxrt_host_call calls[] = {
         {.struct_size = sizeof *calls, .name = "clip", .described = host_function},
         {.struct_size = sizeof *calls, .name = NULL, .described = host_function}};
@@ -165,6 +227,13 @@ static void *create_session(const uint8_t *at)
         .device_count = at[3] % 11 == 10 ? at[3] % 6 : 0,
         .world = all.worlds[at[3] % 9 == 8 ? at[2] % HANDLES : HANDLES - 1],
         .timeout_seconds = at[3] % 13 == 12 ? -1 : 1,
+        .log = at[1] & 4 ? on_log : NULL,
+        .allocator = at[1] & 8 ? &allocator : NULL,
+        .streams = at[1] & 16 ? &streams : NULL,
+        .max_seconds = at[1] & 32   ? 5
+                       : at[1] & 64 ? -1
+                                    : 0,
+        .max_channels = at[1] & 128 ? at[3] : 0,
         .graphs = at[3] & 1};
     gxrt_status st = gxrt_session_create(all.programs[program], at[2] == 255 ? NULL : &o,
                                          at[3] == 255 ? NULL : &all.sessions[i]);

@@ -4,6 +4,7 @@
  *
  * An input is the number of the program, how it is run (RunBits), and edits (shared/edit.h). */
 #include "runtime/gxrt.h"
+#include "runtime/library/library.h"
 #include "runtime/plan/builder.h"
 #include "runtime/plan/elf.h"
 #include "runtime/plan/plan.h"
@@ -12,9 +13,9 @@
 #include "tests/fuzz/shared/folder.h"
 #include "tests/unit/shared/artefact.h"
 
-static const char *const names[] = {"loop",   "branches", "collectives", "products",
-                                    "calls",  "solvers",  "transfers",   "narrow",
-                                    "graphs", "memory",   "tuned"};
+static const char *const names[] = {
+    "loop",      "branches", "collectives", "products", "calls", "solvers",
+    "transfers", "narrow",   "graphs",      "memory",   "tuned", "attention-gradients"};
 enum {
     PROGRAMS = sizeof names / sizeof *names,
     VALUES_MOST = 16,
@@ -28,7 +29,9 @@ typedef enum RunBits {
     RUN_NEVER = 4,     /* looked into, not run */
     RUN_REPLICAS = 8,  /* on two devices, if the program is for one */
     RUN_NO_CALLS = 16, /* the host has no functions */
-    RUN_TUNE = 32      /* other kernels are tried */
+    RUN_TUNE = 32,     /* other kernels are tried */
+    RUN_MOVED = 64,    /* the last execution is with other buffers */
+    RUN_FAIL = 128     /* a call of the driver fails: the first edit says which */
 } RunBits;
 
 static struct {
@@ -221,15 +224,19 @@ static void free_values(gxrt_session *s, size_t device, Values *v)
 /* Runs three times; the status of the first call that failed. */
 static gxrt_status run(const gxrt_program *p, gxrt_session *s, unsigned bits)
 {
-    static Values values;
+    static Values values, others;
     gxrt_session_info info = {.struct_size = sizeof info};
     gxrt_status st = gxrt_session_get_info(s, &info);
     memset(&values, 0, sizeof values);
+    memset(&others, 0, sizeof others);
     bool ok = st == GXRT_OK && info.device_count <= DEVICES_MOST;
     for (size_t d = 0; ok && d < info.device_count; d++)
-        ok = make_values(p, s, d, &values);
+        ok = make_values(p, s, d, &values) &&
+             (!(bits & RUN_MOVED) || make_values(p, s, d, &others));
     for (int i = 0; ok && i < 3 && st == GXRT_OK; i++)
         st = gxrt_execute(s, info.device_count, values.runs);
+    if (ok && st == GXRT_OK && (bits & RUN_MOVED))
+        st = gxrt_execute(s, info.device_count, others.runs);
     size_t events = 0;
     if (ok && st == GXRT_OK && (bits & RUN_PROFILE))
         st = gxrt_profile(s, info.device_count, values.runs, on_event, &events);
@@ -241,8 +248,15 @@ static gxrt_status run(const gxrt_program *p, gxrt_session *s, unsigned bits)
         gxrt_status done = gxrt_synchronize(s, d);
         st = st == GXRT_OK ? done : st;
         free_values(s, d, &values);
+        free_values(s, d, &others);
     }
     return st;
+}
+
+static void on_log(void *user, int level, const char *text)
+{
+    (void)user;
+    PROMISE(level <= 1 && text[0] != '\0', "a line of the log without words");
 }
 
 static gxrt_status open_and_run(const gxrt_program *p, unsigned bits)
@@ -257,6 +271,7 @@ static gxrt_status open_and_run(const gxrt_program *p, unsigned bits)
                                     .host_call_count = bits & RUN_NO_CALLS ? 0 : 1,
                                     .exact_emulated_devices = DEVICES_MOST,
                                     .replicas = bits & RUN_REPLICAS ? 2 : 0,
+                                    .log = on_log,
                                     .timeout_seconds = 1,
                                     .graphs = bits & RUN_GRAPHS ? 1 : 0};
     gxrt_session *s;
@@ -286,6 +301,19 @@ static void look(const gxrt_program *p)
         PROMISE(gxrt_program_get_step(p, 0, i) != NULL, "no step");
 }
 
+/* Of the emulated driver, from now on; 0: none. */
+static void fail_call(long number)
+{
+    char error[512];
+    const CudaApi *cuda = library_cuda(true, fuzz_folder(), error, sizeof error);
+    PROMISE(cuda != NULL, "%s", error);
+    cuda->emu_fail(number);
+    CUcontext context;
+    while (cuda->context_pop(&context) == CUDA_SUCCESS) {
+        /* what failed may have been to leave one */
+    }
+}
+
 void fuzz_input(const uint8_t *data, size_t size)
 {
     char error[512];
@@ -296,10 +324,11 @@ void fuzz_input(const uint8_t *data, size_t size)
     fuzz_allow(SECONDS);
     int which = data[0] % PROGRAMS;
     unsigned bits = data[1];
-    bool is_edited = size >= 2 + EDIT_BYTES;
+    bool is_edited = size >= 2 + EDIT_BYTES, fails = is_edited && (bits & RUN_FAIL);
+    size_t edits = 2 + (fails ? EDIT_BYTES : 0);
     PlanBuilder b;
     edit_open(&b, &programs[which].plan);
-    edit_apply(&b, data + 2, size - 2);
+    edit_apply(&b, data + edits, size - edits);
     if (b.failed || b.info_count == 0) {
         plan_builder_deinit(&b);
         return;
@@ -318,8 +347,11 @@ void fuzz_input(const uint8_t *data, size_t size)
         look(p);
         bool runs = !(bits & RUN_NEVER) &&
                     (!is_edited || (work_of(&plan) < 20000 && is_small(&plan)));
+        fail_call(fails ? data[2] | data[3] << 8 : 0);
         st = runs ? open_and_run(p, bits) : GXRT_OK;
-        bool may_fail = is_edited || (bits & (RUN_NO_CALLS | RUN_REPLICAS)) ||
+        fail_call(0);
+        bool may_fail = is_edited || getenv("GXEMU_LOSE_RANK") != NULL ||
+                        (bits & (RUN_NO_CALLS | RUN_REPLICAS)) ||
                         ((bits & RUN_GRAPHS) && (bits & RUN_TUNE));
         PROMISE(may_fail || st == GXRT_OK, "%s: %s", names[which], gxrt_last_error());
     }

@@ -86,9 +86,47 @@ static void test_addresses_again(void **state)
     }
 }
 
+/* A wait is for the recording that there was, though the event is recorded again behind it. */
+static void test_recorded_again(void **state)
+{
+    (void)state;
+    CUstream first, second;
+    CUevent event;
+    CUdeviceptr a;
+    uint32_t read = 0;
+    ok(cuStreamCreateWithPriority(&first, CU_STREAM_NON_BLOCKING, 0));
+    ok(cuStreamCreateWithPriority(&second, CU_STREAM_NON_BLOCKING, 0));
+    ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    ok(cuMemAlloc_v2(&a, 4));
+    ok(cuMemsetD32Async(a, 7, 1, first));
+    ok(cuEventRecord(event, first));
+    ok(cuStreamWaitEvent(second, event, 0));
+    ok(cuEventRecord(event, second));
+    ok(cuMemcpyDtoHAsync_v2(&read, a, 4, second));
+    ok(cuStreamSynchronize(second));
+    assert_int_equal(read, 7);
+    ok(cuMemFree_v2(a));
+    ok(cuEventDestroy_v2(event));
+    ok(cuStreamDestroy_v2(first));
+    ok(cuStreamDestroy_v2(second));
+}
+
+/* One call fails, counted from when it is said. */
+static void test_failing_call(void **state)
+{
+    (void)state;
+    int version = 0, count = 0;
+    ok(gxemuFailCall(2));
+    ok(cuDeviceGetCount(&count));
+    assert_int_not_equal(cuDeviceGetCount(&count), CUDA_SUCCESS);
+    ok(cuDeviceGetCount(&count));
+    ok(cuDriverGetVersion(&version));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_legacy_stream),
-                                       cmocka_unit_test(test_addresses_again)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_legacy_stream), cmocka_unit_test(test_recorded_again),
+        cmocka_unit_test(test_failing_call), cmocka_unit_test(test_addresses_again)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
