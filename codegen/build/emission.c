@@ -7,7 +7,9 @@
 Kernel *emission_run(Arena *a, LLVMModuleRef module, const KernelRequest *r,
                      bool contract, const struct SourceLines *lines)
 {
+    Kernel *volatile begun = NULL;
     EmitterInput in = {.arena = a,
+                       .begun = &begun,
                        .module = module,
                        .fusion = r->fusion,
                        .design = r->design,
@@ -16,11 +18,18 @@ Kernel *emission_run(Arena *a, LLVMModuleRef module, const KernelRequest *r,
                        .arg_count = r->arg_count,
                        .contract = contract,
                        .lines = lines};
-    Escape *escape = escape_innermost();
-    escape->at = r->fusion->span;
-    Kernel *k = emitter_function(r->design->kind)(&in);
-    escape->at = (Span){0, 0};
-    return k;
+    Escape e;
+    escape_push(&e);
+    e.at = r->fusion->span;
+    if (setjmp(e.target) == 0)
+        emitter_function(r->design->kind)(&in);
+    escape_pop(&e);
+    if (e.kind == ESCAPE_NONE)
+        return begun;
+    if (begun != NULL)
+        kernel_abandon(begun);
+    escape_innermost()->at = e.at;
+    escape_throw(e.kind, "%s", e.message);
 }
 
 void emission_count(const KernelRequest *r, const KernelAccess *accesses,

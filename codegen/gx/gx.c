@@ -141,6 +141,12 @@ void kernel_finish(Kernel *k)
     k->builder = NULL;
 }
 
+void kernel_abandon(Kernel *k)
+{
+    if (k->builder != NULL)
+        LLVMDisposeBuilder(k->builder);
+}
+
 void kernel_check(const Kernel *k)
 {
     if (LLVMVerifyFunction(k->function, LLVMReturnStatusAction) == 0)

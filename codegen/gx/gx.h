@@ -261,6 +261,8 @@ void gx_if_end(Kernel *k, GxIf *s, const LLVMValueRef *yields, unsigned count,
 
 /* Ends the function; needed before lowering. */
 void kernel_finish(Kernel *k);
+/* Gives back the builder of one that is not finished, for its emitter was left by an escape. */
+void kernel_abandon(Kernel *k);
 /* LLVM's rules hold for the function: else an emitter has made a mistake. */
 void kernel_check(const Kernel *k);
 

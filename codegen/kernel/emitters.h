@@ -19,7 +19,8 @@ typedef struct EmitterInput {
     const char *name;      /* of the kernel */
     const KernelArg *args; /* [arg_count] */
     uint32_t arg_count;
-    bool contract; /* a * b + c may become fma */
+    bool contract;           /* a * b + c may become fma */
+    Kernel *volatile *begun; /* where the kernel is noted from its beginning on */
     const struct SourceLines
         *lines; /* codegen/gx/lines.h; NULL: code does not say of which it is */
 } EmitterInput;

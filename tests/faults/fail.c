@@ -23,9 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* KIND(name): memory; reading; writing; names of files; processes; threads and libraries. */
+/* KIND(name): memory; much of it at once, as arenas take it; reading; writing; names of files; processes; threads and
+ * libraries. */
 #define KINDS(KIND)                                                                      \
-    KIND(memory) KIND(read) KIND(write) KIND(open) KIND(process) KIND(thread)
+    KIND(memory) KIND(block) KIND(read) KIND(write) KIND(open) KIND(process) KIND(thread)
 
 typedef enum Kind {
 #define KIND(name) KIND_##name,
@@ -75,34 +76,42 @@ static void *no_memory(void)
     return NULL;
 }
 
+enum { BLOCK = 8192 };
+
+static bool lacks(size_t bytes)
+{
+    bool block = bytes >= BLOCK && fails(KIND_block);
+    return fails(KIND_memory) || block;
+}
+
 void *malloc(size_t n)
 {
     NEXT(void *, malloc, size_t);
-    return fails(KIND_memory) ? no_memory() : next(n);
+    return lacks(n) ? no_memory() : next(n);
 }
 
 void *calloc(size_t n, size_t size)
 {
     NEXT(void *, calloc, size_t, size_t);
-    return fails(KIND_memory) ? no_memory() : next(n, size);
+    return lacks(n * size) ? no_memory() : next(n, size);
 }
 
 void *realloc(void *p, size_t n)
 {
     NEXT(void *, realloc, void *, size_t);
-    return n && fails(KIND_memory) ? no_memory() : next(p, n);
+    return n && lacks(n) ? no_memory() : next(p, n);
 }
 
 void *aligned_alloc(size_t alignment, size_t n)
 {
     NEXT(void *, aligned_alloc, size_t, size_t);
-    return fails(KIND_memory) ? no_memory() : next(alignment, n);
+    return lacks(n) ? no_memory() : next(alignment, n);
 }
 
 int posix_memalign(void **out, size_t alignment, size_t n)
 {
     NEXT(void *, aligned_alloc, size_t, size_t);
-    void *p = fails(KIND_memory) ? NULL : next(alignment, n);
+    void *p = lacks(n) ? NULL : next(alignment, n);
     if (p)
         *out = p;
     return p ? 0 : ENOMEM;
@@ -110,7 +119,7 @@ int posix_memalign(void **out, size_t alignment, size_t n)
 
 void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
-    if (fails(KIND_memory)) {
+    if (lacks(bytes)) {
         errno = ENOMEM;
         return MAP_FAILED;
     }

@@ -1,4 +1,4 @@
-"""run.py BUILD LIBRARY [--leaks LIBLSAN] [--most N] [--only TEXT]: makes single calls of the programs fail, with the
+"""run.py BUILD LIBRARY [--leaks LIBLSAN] [--most N] [--only TEXT] [--kinds LIST]: makes single calls of the programs fail, with the
 preloaded library of fail.c. Contract: exit code 0, 1 or 4, a message where it is not 0, no signal, no
 hang; a file that was asked for is whole - the same as without the fault - or not there, and nothing
 else is left; with the compiler's leak sanitizer LIBLSAN preloaded, too, no memory that nothing points to at the end.
@@ -17,10 +17,11 @@ parser.add_argument("library")
 parser.add_argument("--leaks", default="", help="the leak sanitizer's library")
 parser.add_argument("--most", type=int, default=0)
 parser.add_argument("--only", default="")
+parser.add_argument("--kinds", default="memory,block,read,write,open,process,thread")
 parser.add_argument("--shard", type=int, default=0, help="which of the spread faults to begin with")
 options = parser.parse_args()
 build = os.path.abspath(options.build)
-KINDS = ("memory", "read", "write", "open", "process", "thread")
+KINDS = options.kinds.split(",")
 SECONDS = 20
 LAST = 3
 # `make coverage` links without codegen/llvm.ld: LLVM starts while it is loaded, where nobody takes what it throws.
