@@ -64,7 +64,7 @@ static bool is_received(const Buffer *b)
 }
 
 /* What needs no other device: groups of one copy, and a device that no pair of a permute sends
- * to gets zeros. */
+ * to gets zeros. Who receives bytes sends some, says the plan's reader. */
 static bool add_local(Collectives *all, const Buffer *b)
 {
     if (b->received == 0) {
@@ -73,8 +73,7 @@ static bool add_local(Collectives *all, const Buffer *b)
     if (b->op->kind == PLAN_COLLECTIVE_PERMUTE && !is_received(b)) {
         return add_move(all, b->receive, PLAN_NONE);
     }
-    return b->group->size >= 2 || b->send == PLAN_NONE ||
-           add_move(all, b->receive, b->send);
+    return b->group->size >= 2 || add_move(all, b->receive, b->send);
 }
 
 /* A call of `bytes` bytes, `offset` bytes into operand and result. */

@@ -1,5 +1,6 @@
 /* The store over files and over TCP: values travel, and whatever is wrong is named within the
  * time given. Ranks are threads of one process, as the store does not mind. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,17 +29,28 @@ enum { RANKS = 4 };
 
 static char address[64];
 static bool to_itself; /* connections come from the port that they go to */
+static bool forbidden; /* no connection may be made */
+static bool in_drops;  /* of what is sent a few bytes go at a time */
 
 int __connect(int s, const struct sockaddr *to, socklen_t size); /* glibc's own name */
 
 /* In the place of the C library's. */
 int connect(int s, const struct sockaddr *to, socklen_t size)
 {
+    if (forbidden) {
+        errno = EACCES;
+        return -1;
+    }
     if (to_itself) {
         setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){true}, sizeof(int));
         bind(s, to, size);
     }
     return __connect(s, to, size);
+}
+
+ssize_t send(int s, const void *bytes, size_t size, int flags)
+{
+    return sendto(s, bytes, in_drops && size > 7 ? 7 : size, flags, NULL, 0);
 }
 
 /* The address is that of a socket. */
@@ -126,7 +138,9 @@ static void test_all_ranks(void **state)
     choose_port("");
     all_ranks();
     choose_port("a secret");
+    in_drops = true;
     all_ranks();
+    in_drops = false;
     snprintf(address, sizeof address, "file:/tmp/gxc-store-%ld", (long)getpid());
     all_ranks();
     assert_int_not_equal(access(address + 5, F_OK), 0); /* nothing is left */
@@ -297,6 +311,9 @@ static void test_wrong_stores(void **state)
                      GXRT_WORLD_FAILED);
     assert_int_equal(store_get(guest, "two", &value, 3, 1), GXRT_WORLD_FAILED);
     assert_non_null(strstr(gxrt_last_error(), "wrong size"));
+    /* what was not read is not taken for the next answer: the connection is given up */
+    assert_int_equal(store_get(guest, "two", &value, 4, 1), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "has this rank already"));
     store_close(guest);
     double before = seconds(); /* of those who were refused nobody is waited for */
     store_close(server);
@@ -532,6 +549,10 @@ static void test_own_end(void **state)
     expect(address, 1, 2, GXRT_WORLD_FAILED,
            "cannot be reached within 1 s: Connection refused");
     to_itself = false;
+    forbidden = true;
+    expect(address, 1, 2, GXRT_WORLD_FAILED,
+           "cannot be reached within 1 s: Permission denied");
+    forbidden = false;
 }
 
 /* The name of a folder leaves room for those of its files. */

@@ -66,6 +66,7 @@ static void await_strike(FakeWorld *w, const char *report)
     assert_int_equal(st, GXRT_WORLD_FAILED);
     assert_string_equal(gxrt_last_error(), report);
     assert_int_equal(gxrt_synchronize(w->session, 3), GXRT_WORLD_FAILED);
+    assert_true(w->session->failed); /* nobody waits for others any more */
     assert_int_equal(gxrt_execute(w->session, FAKE_RANKS, w->runs), GXRT_WORLD_FAILED);
 }
 
@@ -104,6 +105,42 @@ static void test_report(void **state)
     assert_int_equal(warnings, 1);
     fake_nccl_talks = false;
     close_failed(&w);
+}
+
+/* The first device may be the one that all wait for. */
+static void test_first_is_furthest(void **state)
+{
+    (void)state;
+    FakeWorld w = {0};
+    open_reduces(&w, 2, 1);
+    fake_stops[0] = 1;
+    fake_stops[1] = 4;
+    world_run(&w);
+    await_strike(&w,
+                 "device 0: " FIRST FOURSOME " was not done within 1 s"
+                 "; device 0: has not reached " FIRST ", 1 more behind it up to " SECOND
+                 ", last done: none yet; device 1: waits in " SECOND ", last done: " FIRST
+                 "; device 2: has nothing queued, last done: " SECOND
+                 "; device 3: has nothing queued, last done: " SECOND THE_END);
+    close_failed(&w);
+}
+
+/* Before a stream has come to a collective, kernels may take their time. */
+static void test_not_reached(void **state)
+{
+    (void)state;
+    FakeWorld w = {0};
+    open_reduces(&w, 1, 0.2);
+    for (int d = 0; d < FAKE_RANKS; d++)
+        fake_stops[d] = 1;
+    world_run(&w);
+    for (int i = 0; i < 200; i++)
+        pause_briefly();
+    assert_int_equal(gxrt_synchronize(w.session, 0), GXRT_OK);
+    assert_int_equal(warnings, 0);
+    for (int d = 0; d < FAKE_RANKS; d++)
+        __atomic_store_n(&fake_stops[d], 0, __ATOMIC_SEQ_CST);
+    world_close(&w);
 }
 
 /* A wait that ends in time is only warned of; so is the next. */
@@ -252,9 +289,10 @@ static void test_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_report),     cmocka_unit_test(test_warned_again),
-        cmocka_unit_test(test_host_waits), cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_streams),    cmocka_unit_test(test_many_on_their_way),
+        cmocka_unit_test(test_report),      cmocka_unit_test(test_first_is_furthest),
+        cmocka_unit_test(test_not_reached), cmocka_unit_test(test_warned_again),
+        cmocka_unit_test(test_host_waits),  cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_streams),     cmocka_unit_test(test_many_on_their_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
