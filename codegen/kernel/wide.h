@@ -67,6 +67,13 @@ static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
 /* sums += a b of 64 features and the places of four warps, 16 terms in each of `steps`. */
 void wide_multiply(const Wide *w, const GxMatrices *a, const GxMatrices *b,
                    uint32_t steps, LLVMValueRef *sums);
+/* Sets what is known before the loops: shared memory of so many bytes, which thread it is. */
+void wide_begin(Wide *w, uint64_t bytes);
+/* The number of an operand's argument. The operand is a parameter, or one in another order. */
+uint32_t wide_argument(const Wide *w, uint32_t operand);
+/* The patch of rows of a window (p->pieces): what it is made of is asked for, and, when that is there, it is made. */
+void wide_rows_ask(const Wide *w);
+void wide_rows_make(const Wide *w);
 /* The patch of a convolution from few channels (p->pieces) and its filter, all multiplied; gives the thread's sums. */
 LLVMValueRef *wide_rows_run(const Wide *w);
 /* Through shared memory to the results. */

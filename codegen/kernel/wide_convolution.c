@@ -42,7 +42,7 @@ static void ask_patch(const Wide *w, LLVMValueRef channel)
     from = wide_sum(w, from, p->channels,
                     add(w->k, channel, times(w->k, piece, WIDE_PIECE)));
     from = LLVMBuildSelect(w->b, inside, byte_of(w, from), gx_i64(w->k, 0), "");
-    uint32_t arg = w->e->parameter_args[p->inst->operands[0]->parameter];
+    uint32_t arg = wide_argument(w, 0);
     gx_copy_async(
         w->k, arg, from, patch_offset(w, place, piece), PIECE_BYTES,
         LLVMBuildSelect(w->b, inside, number(w->k, PIECE_BYTES), number(w->k, 0), ""));
@@ -90,7 +90,7 @@ static void turn_patch(const Wide *w, LLVMValueRef channel)
                  from = wide_sum(w, widened(w, w->image), p->channels, first);
     from = wide_sum(w, from, p->size[Y], y);
     from = byte_of(w, wide_sum(w, from, p->size[X], times(w->k, vector, WIDE_PIECE)));
-    uint32_t arg = w->e->parameter_args[p->inst->operands[0]->parameter];
+    uint32_t arg = wide_argument(w, 0);
     for (uint32_t i = 0; i < WIDE_PIECE; i++) {
         uint64_t apart = i * (uint64_t)(p->size[Y] * p->size[X]) * 2;
         channels[i] =
@@ -141,7 +141,7 @@ static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
     from = byte_of(w, widened(w, from));
     int64_t apart = turned ? w->storage.filter_stride : w->storage.filter_lead;
     LLVMValueRef to = add(w->k, times(w->k, piece, apart), times(w->k, row, PIECE_BYTES));
-    uint32_t arg = w->e->parameter_args[p->inst->operands[1]->parameter];
+    uint32_t arg = wide_argument(w, 1);
     gx_copy_async(w->k, arg, from, add(w->k, stage, to), PIECE_BYTES, NULL);
     gx_loop_end(w->k, &loop, NULL);
 }
@@ -177,7 +177,8 @@ static void multiply_alone(const Wide *w, const GxMatrices *a, const GxMatrices 
         for (uint32_t i = 0; i < octets; i += 2) {
             uint32_t count = i + 1 < octets ? 2 : 1;
             int64_t at = 2 * (int64_t)step * b->lead + (int64_t)i * b->stride;
-            gx_ldmatrix(w->k, add(w->k, right, number(w->k, at)), 2 * count, false, y);
+            gx_ldmatrix(w->k, add(w->k, right, number(w->k, at)), 2 * count,
+                        b->is_transposed, y);
             for (uint32_t j = 0; j < count; j++)
                 gx_mma(w->k, w->p->core, x, &y[2 * j], &sums[(i + j) * SUMS],
                        &sums[(i + j) * SUMS]);
@@ -256,22 +257,39 @@ static LLVMValueRef *run_loops(const Wide *w)
 
 /* -- the kernel -------------------------------------------------------------------------------- */
 
-static void find_places(Wide *w)
+uint32_t wide_argument(const Wide *w, uint32_t operand)
 {
-    const WidePlan *p = w->p;
-    LLVMValueRef block = gx_ctaid(w->k, 0);
+    const Instruction *x = w->p->inst->operands[operand];
+    while (x->op != OP_PARAMETER)
+        x = x->operands[0];
+    return w->e->parameter_args[x->parameter];
+}
+
+void wide_begin(Wide *w, uint64_t bytes)
+{
+    w->k = w->e->k;
+    w->b = w->k->builder;
+    w->k->at = w->p->inst->name;
+    w->k->is_wide = true;
+    w->shared = gx_shared_alloc(w->k, bytes, 128);
     w->thread = gx_tid(w->k, 0);
     w->lane = gx_lane(w->k);
-    w->feature_tile = split(w->k, &block, p->features / w->c->tile[FEATURES]);
-    w->row =
-        times(w->k, split(w->k, &block, ceil_div(p->result_size[Y], w->c->tile[ROWS])),
-              w->c->tile[ROWS]);
-    w->image = block;
     LLVMValueRef group = LLVMBuildLShr(w->b, w->thread, number(w->k, GROUP_LOG2), "");
     w->group[ROWS] = split(w->k, &group, w->c->warps[ROWS]);
     w->group[FEATURES] = group;
     w->warp = LLVMBuildAnd(w->b, LLVMBuildLShr(w->b, w->thread, number(w->k, 5), ""),
                            number(w->k, 3), "");
+}
+
+static void find_places(Wide *w)
+{
+    const WidePlan *p = w->p;
+    LLVMValueRef block = gx_ctaid(w->k, 0);
+    w->feature_tile = split(w->k, &block, p->features / w->c->tile[FEATURES]);
+    w->row =
+        times(w->k, split(w->k, &block, ceil_div(p->result_size[Y], w->c->tile[ROWS])),
+              w->c->tile[ROWS]);
+    w->image = block;
 }
 
 Kernel *emitter_wide_convolution(const EmitterInput *in)
@@ -284,13 +302,9 @@ Kernel *emitter_wide_convolution(const EmitterInput *in)
               .e = emitter_begin(in),
               .taps = (uint32_t)(p->window[Y] * p->window[X]),
               .steps = (uint32_t)(p->channels / c->depth)};
-    w.k = w.e->k;
-    w.b = w.k->builder;
-    w.k->at = p->inst->name;
-    w.k->is_wide = true;
     wide_storage(in->design, &w.storage);
     w.sum_count = (uint32_t)w.storage.columns / 2;
-    w.shared = gx_shared_alloc(w.k, w.storage.bytes, 128);
+    wide_begin(&w, w.storage.bytes);
     find_places(&w);
     wide_results(&w, p->pieces != 0 ? wide_rows_run(&w) : run_loops(&w));
     return emitter_finish(in, w.e);

@@ -51,7 +51,7 @@ static void walk_end(const Wide *w, Walk *walk)
 static void ask(const Wide *w, uint32_t operand, LLVMValueRef inside, LLVMValueRef from,
                 LLVMValueRef to)
 {
-    uint32_t arg = w->e->parameter_args[w->p->inst->operands[operand]->parameter];
+    uint32_t arg = wide_argument(w, operand);
     from = LLVMBuildSelect(w->b, inside, byte_of(w, from), gx_i64(w->k, 0), "");
     gx_copy_async(
         w->k, arg, from, to, PIECE_BYTES,
@@ -236,12 +236,31 @@ static void multiply_rows(const Run *r, int64_t row, LLVMValueRef *sums)
     wide_multiply(w, &a, &b, 1, sums);
 }
 
-LLVMValueRef *wide_rows_run(const Wide *w)
+static Run run_of(const Wide *w)
 {
     const WidePlan *p = w->p;
     Run r = {.w = w, .p = p, .parts = p->is_last ? p->pieces : p->pieces / p->channels};
     r.filter = w->shared + (uint32_t)w->storage.patch_bytes;
     r.rows = r.filter + (uint32_t)w->storage.stage_bytes;
+    return r;
+}
+
+void wide_rows_ask(const Wide *w)
+{
+    Run r = run_of(w);
+    ask_rows(&r);
+}
+
+void wide_rows_make(const Wide *w)
+{
+    Run r = run_of(w);
+    make_patch(&r);
+}
+
+LLVMValueRef *wide_rows_run(const Wide *w)
+{
+    const WidePlan *p = w->p;
+    Run r = run_of(w);
     ask_rows(&r);
     ask_filter(&r);
     gx_copy_commit(w->k);

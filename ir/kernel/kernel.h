@@ -82,6 +82,7 @@ typedef struct KernelDesign {
         const struct StencilPlan *stencil;
         const struct ImagePlan *image;
         const struct WidePlan *wide;
+        const struct GradientPlan *gradient;
     } plan;
     KernelConfig config;     /* complete */
     KernelGeometry geometry; /* only where nothing is wrong */

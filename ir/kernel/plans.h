@@ -102,12 +102,35 @@ void wide_storage(const KernelDesign *d, WideStorage *out);
 
 /* wide_rows.c: what is said above of few channels. Of the sizes of a convolution alone, whatever order its filter has:
  * NULL, or why it is none. */
-const char *wide_rows_illegal(const Instruction *conv);
+const char *wide_rows_illegal(const WidePlan *p);
+#define WIDE_LEAST_SHARED                                                                \
+    (96 << 10) /* bytes: that a block has on each GPU with asynchronous copies */
 void wide_rows_plan(WidePlan *p);
 int64_t
 wide_rows_depth(const WidePlan *p); /* terms of a step: `stride` rows of a window */
 /* Patch, filter and rows; pitch and columns are there. */
 void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
+
+/* row_gradient.c: the gradient by the filter of a convolution that wide_rows.c takes. */
+typedef struct GradientPlan {
+    /* of the convolution: the image is the first operand, whose features are the images that the gradient sums over; the
+     * window has whole strides of rows, of which some are none */
+    WidePlan of;
+    int64_t window_rows;
+    int64_t groups, images; /* pieces of the sum, images of each */
+    /* numbers of the second operand from one group, image, place to the next */
+    int64_t group_step, image_step, place_step;
+} GradientPlan;
+
+typedef struct GradientStorage {
+    WideStorage of;  /* patch and rows */
+    int64_t columns; /* of wgmma: a stride of rows of a window */
+    int64_t calls;   /* of each four warps: how many of these */
+    int64_t terms;   /* places of a step */
+    uint32_t stride; /* bytes from eight features of the second operand to the next */
+    uint64_t bytes;
+} GradientStorage;
+void gradient_storage(const KernelDesign *d, GradientStorage *out);
 
 /* stencil.c */
 typedef struct StencilPlan {

@@ -323,7 +323,8 @@ static Instruction *phases(Rewriter *r, Instruction *conv)
             return NULL;
         p.phases *= p.side[i].stride;
     }
-    if (p.phases == 1 || wide_convolution_takes_rows(conv, r->cx->target))
+    if (p.phases == 1 || wide_convolution_takes_rows(conv, r->cx->target) ||
+        row_gradient_fits(conv, r->cx->target))
         return NULL;
     return p.kind == CONVOLUTION_FORWARD  ? forward(&p)
            : p.kind == CONVOLUTION_FILTER ? by_filter(&p)

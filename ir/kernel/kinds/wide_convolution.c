@@ -86,6 +86,35 @@ static const char *window_illegal(const Instruction *hero)
     return NULL;
 }
 
+static WidePlan plan_of(const Instruction *hero)
+{
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(hero);
+    const Shape *x = hero->operands[0]->shape, *filter = hero->operands[1]->shape,
+                *y = hero->shape;
+    int64_t strides[4]; /* of the filter */
+    shape_strides(filter, strides);
+    WidePlan p = {.inst = hero,
+                  .images = x->dims[0],
+                  .features = y->dims[l->out_feature],
+                  .channels = x->dims[l->lhs_feature],
+                  .stride = w->dims[0].stride,
+                  .is_last = l->lhs_feature == 3,
+                  .result_is_last = l->out_feature == 3,
+                  .tap_step = strides[l->rhs_spatial[X]],
+                  .channel_step = strides[l->rhs_input],
+                  .feature_step = strides[l->rhs_output],
+                  .is_transposed = l->rhs_output == 3};
+    for (int i = 0; i < 2; i++) {
+        p.size[i] = x->dims[l->lhs_spatial[i]];
+        p.result_size[i] = y->dims[l->out_spatial[i]];
+        p.window[i] = w->dims[i].size;
+        p.before[i] = w->dims[i].pad_low;
+        p.is_reversed |= w->dims[i].size > 1 && w->dims[i].reversal;
+    }
+    return p;
+}
+
 static const char *sizes_illegal(const Instruction *hero)
 {
     const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
@@ -96,7 +125,8 @@ static const char *sizes_illegal(const Instruction *hero)
         y->dims[l->out_feature] % WIDE_ROWS != 0)
         return "there are not whole tiles of channels and features";
     if (channels % TAPS_STEP != 0) {
-        const char *few = wide_rows_illegal(hero);
+        WidePlan p = plan_of(hero);
+        const char *few = wide_rows_illegal(&p);
         if (few != NULL)
             return few;
     } else if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
@@ -146,35 +176,12 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     const Instruction *hero = fusion_hero(d->fusion, kernel_kind_info[d->kind].hero);
-    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
-    const Window *w = inst_window(hero);
-    const Shape *x = hero->operands[0]->shape, *filter = hero->operands[1]->shape,
-                *y = hero->shape;
-    int64_t strides[4]; /* of the filter */
-    shape_strides(filter, strides);
     WidePlan *p = ARENA_NEW(d->arena, WidePlan);
-    *p = (WidePlan){.inst = hero,
-                    .images = x->dims[0],
-                    .features = y->dims[l->out_feature],
-                    .channels = x->dims[l->lhs_feature],
-                    .stride = w->dims[0].stride,
-                    .is_last = l->lhs_feature == 3,
-                    .result_is_last = l->out_feature == 3,
-                    .tap_step = strides[l->rhs_spatial[X]],
-                    .channel_step = strides[l->rhs_input],
-                    .feature_step = strides[l->rhs_output],
-                    .is_transposed = l->rhs_output == 3};
-    for (int i = 0; i < 2; i++) {
-        p->size[i] = x->dims[l->lhs_spatial[i]];
-        p->result_size[i] = y->dims[l->out_spatial[i]];
-        p->window[i] = w->dims[i].size;
-        p->before[i] = w->dims[i].pad_low;
-        p->is_reversed |= w->dims[i].size > 1 && w->dims[i].reversal;
-    }
+    *p = plan_of(hero);
     if (p->channels % TAPS_STEP != 0)
         wide_rows_plan(p);
     if (!target_has(d->target, FEATURE_WARPGROUP))
-        p->core = taps_core(d, x->dtype);
+        p->core = taps_core(d, hero->operands[0]->shape->dtype);
     d->plan.wide = p;
 }
 

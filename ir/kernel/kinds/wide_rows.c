@@ -15,26 +15,26 @@ static int64_t tap_numbers(const WidePlan *p)
     return p->is_last ? p->channels : 1;
 }
 
-const char *wide_rows_illegal(const Instruction *conv)
+const char *wide_rows_illegal(const WidePlan *p)
 {
-    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
-    const Window *w = inst_window(conv);
-    const Shape *x = conv->operands[0]->shape;
-    int64_t channels = x->dims[l->lhs_feature], width = x->dims[l->lhs_spatial[X]];
-    WidePlan p = {.channels = channels,
-                  .stride = w->dims[0].stride,
-                  .is_last = l->lhs_feature == 3,
-                  .window = {w->dims[Y].size, w->dims[X].size},
-                  .before = {w->dims[Y].pad_low, w->dims[X].pad_low}};
-    int64_t numbers = tap_numbers(&p);
-    if (channels == 0 || channels >= TAPS_STEP)
+    int64_t numbers = tap_numbers(p);
+    if (p->channels == 0 || p->channels >= TAPS_STEP)
         return "there are not whole tiles of channels and features";
-    if (width * numbers % WIDE_PIECE != 0 || p.stride * numbers % 2 != 0)
+    if (p->size[X] * numbers % WIDE_PIECE != 0 || p->stride * numbers % 2 != 0)
         return "rows of the image are not whole vectors, or windows begin within words";
-    if (p.window[X] > MOST_PIECES * WIDE_PIECE)
+    if (p->window[X] > MOST_PIECES * WIDE_PIECE)
         return "windows are too wide";
-    wide_rows_plan(&p);
-    return p.pieces <= MOST_PIECES ? NULL : "windows are too wide";
+    WidePlan trial = *p;
+    wide_rows_plan(&trial);
+    if (trial.pieces > MOST_PIECES)
+        return "windows are too wide";
+    KernelConfig least = {.tile = {WIDE_ROWS, 1}, .warps = {4, 1}};
+    WideStorage s = {.pitch = p->result_size[X] + 1, .group_rows = 1};
+    s.columns = ceil_div(s.pitch, WIDE_PIECE) * WIDE_PIECE;
+    wide_rows_storage(&trial, &least, &s);
+    return s.patch_bytes + s.stage_bytes + s.of_rows.bytes <= WIDE_LEAST_SHARED
+               ? NULL
+               : "the rows of a window have no room in shared memory";
 }
 
 void wide_rows_plan(WidePlan *p)

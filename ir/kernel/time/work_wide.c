@@ -84,9 +84,8 @@ static void multiply_tap(const void *of)
     multiply(w, (double)w->c->depth / TAPS_STEP);
 }
 
-/* Few channels: rows and filter are copied, pieces of words that are loaded one by one make the patch, and steps follow
- * each other without a barrier. */
-static void multiply_rows(const WideWork *w)
+/* Few channels: rows and the other factor are copied, and pieces of words that are loaded one by one make the patch. */
+static void fill_rows(const WideWork *w)
 {
     /* of a row's piece, the filter's, a place's of the patch, beside its words: SASS of 7x7 from 3 features */
     enum { ROW = 20, FILTER = 15, PLACE = 4 };
@@ -105,6 +104,13 @@ static void multiply_rows(const WideWork *w)
     work_shared(b, pieces, PIECE_BYTES, 1);
     issue(w, PLACE * pieces / (double)p->pieces);
     work_barrier(b);
+}
+
+/* Steps follow each other without a barrier. */
+static void multiply_rows(const WideWork *w)
+{
+    const WidePlan *p = w->p;
+    fill_rows(w);
     for (int64_t row = 0; row < p->window[Y]; row += p->stride) {
         int64_t left = p->window[Y] - row, together = left < p->stride ? left : p->stride;
         multiply(w, (double)ceil_div(together * p->pieces, 2));
@@ -194,4 +200,41 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
         work_tap_loops(&taps);
     write_results(&w);
     work_tap_end(&taps, out);
+}
+
+/* -- gradients by the filter ---------------------------------------------------------------------- */
+
+void work_row_gradient(const KernelDesign *d, KernelWork *out)
+{
+    enum { SUM = 12 /* instructions: of a sum that is written */ };
+    const GradientPlan *p = d->plan.gradient;
+    const Instruction *hero = p->of.inst;
+    GradientStorage s;
+    gradient_storage(d, &s);
+    WorkBuilder *b = work_begin(d);
+    WideWork w = {.b = b, .p = &p->of, .c = &d->config, .storage = s.of};
+    int64_t trips = p->images * (p->of.result_size[Y] / d->config.tile[ROWS]);
+    double sums = (double)(s.calls * s.columns) / 2;
+    work_registers(b, sums + (p->of.core == NULL ? 16 : 32));
+    work_loop_begin(b, (double)trips, trips, 1);
+    fill_rows(&w);
+    for (int64_t i = 0; i < s.calls; i++)
+        multiply(&w, (double)s.terms / TAPS_STEP);
+    work_barrier(b);
+    work_loop_end(b, 0);
+    issue(&w, SUM * sums);
+    b->product_operations =
+        2 * (double)shape_elements(hero->shape) *
+        (double)(p->images * p->of.result_size[Y] * p->of.result_size[X]);
+    b->operations += b->product_operations;
+    b->product_type = hero->operands[0]->shape->dtype;
+    work_end(b, out);
+    double read = (double)shape_bytes(hero->operands[0]->shape) +
+                  (double)shape_bytes(hero->operands[1]->shape),
+           written = (double)shape_bytes(hero->shape);
+    out->read_bytes += read;
+    out->written_bytes += written;
+    out->needed_bytes += read + written;
+    out->l2_bytes += written + out->blocks * (double)trips *
+                                   (double)(s.of.of_rows.bytes + s.of.stage_bytes);
 }

@@ -1,0 +1,192 @@
+/* Gradients by the filter: see ir/kernel/kinds/row_gradient.c.
+ *
+ *   for each image of the group, some rows of the second operand:
+ *     those, and rows of the image, are asked for; the patch is made of these
+ *     for each stride of rows of a window: all places are multiplied
+ *   sums to the results
+ *
+ * Both factors are summed over places, which are rows of their matrices. */
+#include "codegen/kernel/threads.h"
+#include "codegen/kernel/wide.h"
+
+typedef struct Gradient {
+    Wide wide;
+    const GradientPlan *p;
+    GradientStorage storage;
+    LLVMValueRef group;
+    uint32_t factor; /* bytes of shared memory: where the second operand begins */
+} Gradient;
+
+/* Eight features of a place at a time. */
+static void ask_factor(const Gradient *g, LLVMValueRef image, LLVMValueRef row)
+{
+    const Wide *w = &g->wide;
+    const GradientPlan *p = g->p;
+    GxLoop loop;
+    int64_t across = w->c->tile[FEATURES] / WIDE_PIECE;
+    LLVMValueRef place = each_begin(w, &loop, across * g->storage.terms),
+                 piece = split(w->k, &place, across);
+    LLVMValueRef from =
+        wide_sum(w, widened(w, g->group), p->group_step,
+                 add(w->k, times(w->k, w->feature_tile, w->c->tile[FEATURES]),
+                     times(w->k, piece, WIDE_PIECE)));
+    LLVMValueRef steps[] = {gx_i64(w->k, (uint64_t)p->image_step),
+                            gx_i64(w->k, (uint64_t)p->place_step)},
+                 places = add(w->k, times(w->k, row, p->of.result_size[X]), place);
+    from =
+        LLVMBuildAdd(w->b, from, LLVMBuildMul(w->b, widened(w, image), steps[0], ""), "");
+    from = LLVMBuildAdd(w->b, from, LLVMBuildMul(w->b, widened(w, places), steps[1], ""),
+                        "");
+    LLVMValueRef to =
+        add(w->k, times(w->k, piece, g->storage.stride), times(w->k, place, PIECE_BYTES));
+    gx_copy_async(w->k, wide_argument(w, 1), byte_of(w, from),
+                  add(w->k, to, number(w->k, g->factor)), PIECE_BYTES, NULL);
+    gx_loop_end(w->k, &loop, NULL);
+}
+
+/* Of call `call` of these four warps. */
+static void multiply(const Gradient *g, int64_t call, LLVMValueRef *sums)
+{
+    const Wide *w = &g->wide;
+    LLVMValueRef row = add(w->k, times(w->k, w->group[ROWS], g->storage.calls),
+                           number(w->k, call)),
+                 place = times(w->k, row, w->storage.pitch),
+                 features = times(w->k, w->group[FEATURES],
+                                  (int64_t)g->storage.stride * (WIDE_ROWS / WIDE_PIECE));
+    GxMatrices a = {.offset = add(w->k, features, number(w->k, g->factor)),
+                    .lead = WIDE_PIECE * PIECE_BYTES,
+                    .stride = g->storage.stride,
+                    .is_transposed = true},
+               b = {.offset = patch_offset(w, place, number(w->k, 0)),
+                    .lead = WIDE_PIECE * PIECE_BYTES,
+                    .stride = (uint32_t)(w->storage.chunk * PIECE_BYTES),
+                    .is_transposed = true};
+    wide_multiply(w, &a, &b, (uint32_t)(g->storage.terms / TAPS_STEP), sums);
+}
+
+/* Images and tiles of rows one after the other. */
+static void one_step(Gradient *g, LLVMValueRef step, LLVMValueRef *sums)
+{
+    Wide *w = &g->wide;
+    const GradientPlan *p = g->p;
+    LLVMValueRef image = step,
+                 tile = split(w->k, &image, p->of.result_size[Y] / w->c->tile[ROWS]);
+    w->row = times(w->k, tile, w->c->tile[ROWS]);
+    w->image = add(w->k, times(w->k, g->group, p->images), image);
+    gx_barrier(w->k);
+    wide_rows_ask(w);
+    ask_factor(g, image, w->row);
+    gx_copy_commit(w->k);
+    gx_copy_wait(w->k, 0);
+    gx_barrier(w->k);
+    wide_rows_make(w);
+    if (p->of.core == NULL)
+        gx_proxy_fence(w->k);
+    gx_barrier(w->k);
+    for (int64_t i = 0; i < g->storage.calls; i++)
+        multiply(g, i, &sums[i * (int64_t)w->sum_count]);
+}
+
+static LLVMValueRef *run_loop(Gradient *g)
+{
+    Wide *w = &g->wide;
+    const GradientPlan *p = g->p;
+    GxLoop loop;
+    uint32_t count = w->sum_count * (uint32_t)g->storage.calls;
+    LLVMValueRef *sums = ARENA_ARRAY(w->k->arena, LLVMValueRef, count);
+    for (uint32_t i = 0; i < count; i++)
+        sums[i] = LLVMConstNull(emit_type(w->k, DT_F32));
+    gx_loop_begin(w->k, &loop, number(w->k, 0),
+                  number(w->k, p->images * (p->of.result_size[Y] / w->c->tile[ROWS])),
+                  number(w->k, 1), sums, count);
+    LLVMValueRef *next = arena_copy(w->k->arena, sums, count * sizeof *sums);
+    one_step(g, loop.index, next);
+    gx_loop_end(w->k, &loop, next);
+    return sums;
+}
+
+/* -- results ----------------------------------------------------------------------------------- */
+
+/* The sum of a feature and number `at` of the pieces of row `row` of the window, if it is a tap's. */
+static void write_sum(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
+                      LLVMValueRef at, LLVMValueRef sum)
+{
+    const Wide *w = &g->wide;
+    const WidePlan *p = &g->p->of;
+    Emit *e = w->e;
+    const Instruction *hero = p->inst;
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    LLVMValueRef x = at, channel;
+    if (p->is_last) {
+        x = LLVMBuildSub(w->b, x, number(w->k, p->spare * p->channels), "");
+        channel = split(w->k, &x, p->channels);
+    } else {
+        channel = x;
+        x = split(w->k, &channel, p->pieces / p->channels * WIDE_PIECE);
+        x = LLVMBuildSub(w->b, x, number(w->k, p->spare), "");
+    }
+    LLVMValueRef is_tap = LLVMBuildAnd(w->b, is_below(w->k, x, p->window[X]),
+                                       is_below(w->k, row, g->p->window_rows), "");
+    GxIf there;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    const Shape *s = hero->shape;
+    emit_if_begin(e, &there, is_tap);
+    const struct {
+        int64_t dim;
+        LLVMValueRef at;
+    } places[] = {{l->out_feature, feature},
+                  {l->out_spatial[Y], row},
+                  {l->out_spatial[X], x},
+                  {l->out_batch, channel}};
+    for (int i = 0; i < 4; i++)
+        index[places[i].dim] = emit_variable(e, to_index(e, places[i].at),
+                                             (Range){0, s->dims[places[i].dim] - 1});
+    LLVMValueRef value = scalar_convert_value(w->k, sum, DT_F32, s->dtype);
+    emit_preset(e, hero, &value);
+    emit_result(e, w->in->fusion, 0, index);
+    emit_if_end(e, &there, NULL, 0, NULL);
+}
+
+static void write_results(const Gradient *g, const LLVMValueRef *sums)
+{
+    const Wide *w = &g->wide;
+    const WidePlan *p = &g->p->of;
+    LLVMValueRef in = w->lane, column = times(w->k, split(w->k, &in, SUMS), 2);
+    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
+                               add(w->k, times(w->k, w->warp, WARP_ROWS), in));
+    feature = add(w->k, feature, times(w->k, w->feature_tile, w->c->tile[FEATURES]));
+    feature = add(w->k, feature, times(w->k, g->group, p->features));
+    LLVMValueRef first = times(w->k, w->group[ROWS], g->storage.calls * p->stride);
+    for (int64_t i = 0; i < g->storage.calls * (int64_t)w->sum_count; i++) {
+        int64_t call = i / w->sum_count, sum = i % w->sum_count, piece = sum / SUMS;
+        LLVMValueRef row = add(w->k, first,
+                               number(w->k, call * p->stride + piece / p->pieces)),
+                     at = add(w->k, column,
+                              number(w->k, piece % p->pieces * WIDE_PIECE + sum % 2));
+        emit_scope_begin(w->e);
+        write_sum(g, add(w->k, feature, number(w->k, sum / 2 % 2 * WIDE_PIECE)), row, at,
+                  sums[i]);
+        emit_scope_end(w->e);
+    }
+}
+
+Kernel *emitter_row_gradient(const EmitterInput *in)
+{
+    const GradientPlan *p = in->design->plan.gradient;
+    Gradient g = {.p = p};
+    Wide *w = &g.wide;
+    gradient_storage(in->design, &g.storage);
+    *w = (Wide){.in = in,
+                .p = &p->of,
+                .c = &in->design->config,
+                .storage = g.storage.of,
+                .e = emitter_begin(in),
+                .sum_count = (uint32_t)g.storage.columns / 2};
+    wide_begin(w, g.storage.bytes);
+    g.factor = w->shared + (uint32_t)w->storage.patch_bytes;
+    LLVMValueRef block = gx_ctaid(w->k, 0);
+    w->feature_tile = split(w->k, &block, p->of.features / w->c->tile[FEATURES]);
+    g.group = block;
+    write_results(&g, run_loop(&g));
+    return emitter_finish(in, w->e);
+}

@@ -1,0 +1,369 @@
+/* Gradients by the filter of convolutions from few channels, by wgmma, or mma.sync where there is none: 64 features of
+ * the second operand by the runs of numbers that a row of a window is (wide_rows.c), summed over the places of images.
+ *
+ *   convolution(image, y), window={size=112x112 rhs_dilate=2x2}, dim_labels=f01b_i01o->...
+ *
+ * A block goes through the images of its group, some rows of y at a time: it makes the patch that the convolution itself
+ * would, copies the rows of y, and multiplies all places of them. Groups are pieces of the sum (split_products.c), whose
+ * results another kernel adds. */
+#include "ir/base/divide.h"
+#include "ir/kernel/kinds/taps.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/time/kernel_time.h"
+#include "ir/kernel/time/work_kinds.h"
+
+enum {
+    Y,
+    X,
+    FEATURES = 0, /* sides of a tile; */
+    ROWS = 1,     /* rows of the second operand */
+    MOST_COLUMNS = 256,
+    GROUP_WARPS = 4
+};
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+/* The second operand, or what it is made of: groups of features [image, y, x, group, feature] as one dimension. *is_turned:
+ * groups are the slowest in memory. NULL: neither. */
+static const Instruction *in_memory(const Instruction *hero, bool *is_turned)
+{
+    static const int64_t order[] = {1, 2, 3, 0, 4};
+    const Instruction *x = hero->operands[1];
+    const Shape *s = x->shape;
+    int64_t groups = inst_int(hero, ATTR_FEATURE_GROUP_COUNT, 1);
+    *is_turned = false;
+    if (x->op == OP_PARAMETER)
+        return x;
+    if (x->op != OP_RESHAPE)
+        return NULL;
+    x = x->operands[0];
+    const Shape *parts = x->shape;
+    if (parts->rank != 5 || parts->dims[3] != groups || !shape_is_row_major(parts) ||
+        parts->dims[4] * groups != s->dims[3])
+        return NULL;
+    for (int i = 0; i < 3; i++) {
+        if (parts->dims[i] != s->dims[i])
+            return NULL;
+    }
+    if (x->op == OP_TRANSPOSE) {
+        Ints dims = inst_ints(x, ATTR_DIMENSIONS);
+        for (uint32_t i = 0; i < 5; i++) {
+            if (dims.data[i] != order[i])
+                return NULL;
+        }
+        *is_turned = true;
+        x = x->operands[0];
+        if (!shape_is_row_major(x->shape))
+            return NULL;
+        if (x->op == OP_RESHAPE && shape_is_row_major(x->operands[0]->shape))
+            x = x->operands[0];
+    }
+    return x->op == OP_PARAMETER ? x : NULL;
+}
+
+static GradientPlan plan_of(const Instruction *hero, bool is_turned)
+{
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(hero);
+    const Shape *x = hero->operands[0]->shape, *y = hero->operands[1]->shape;
+    int64_t groups = inst_int(hero, ATTR_FEATURE_GROUP_COUNT, 1);
+    GradientPlan p = {.groups = groups, .images = x->dims[0] / groups};
+    p.of = (WidePlan){.inst = hero,
+                      .images = x->dims[0],
+                      .features = y->dims[3] / groups,
+                      .channels = x->dims[l->lhs_batch],
+                      .stride = w->dims[0].window_dilation,
+                      .is_last = l->lhs_batch == 3,
+                      .result_is_last = true};
+    for (int i = 0; i < 2; i++) {
+        p.of.size[i] = x->dims[l->lhs_spatial[i]];
+        p.of.result_size[i] = w->dims[i].size;
+        p.of.window[i] = hero->shape->dims[l->out_spatial[i]];
+        p.of.before[i] = w->dims[i].pad_low;
+    }
+    p.window_rows = p.of.window[Y];
+    p.of.window[Y] = ceil_div(p.window_rows, p.of.stride) * p.of.stride;
+    p.place_step = p.of.features * (is_turned ? 1 : groups);
+    p.image_step = p.of.result_size[Y] * p.of.result_size[X] * p.place_step;
+    p.group_step = is_turned ? p.images * p.image_step : p.of.features;
+    return p;
+}
+
+void plan_row_gradient(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    const Instruction *hero = fusion_hero(d->fusion, kernel_kind_info[d->kind].hero);
+    bool is_turned;
+    in_memory(hero, &is_turned);
+    GradientPlan *p = ARENA_NEW(d->arena, GradientPlan);
+    *p = plan_of(hero, is_turned);
+    wide_rows_plan(&p->of);
+    if (!target_has(d->target, FEATURE_WARPGROUP))
+        p->of.core = taps_core(d, hero->operands[0]->shape->dtype);
+    d->plan.gradient = p;
+}
+
+static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientStorage *out)
+{
+    int64_t calls = p->of.window[Y] / p->of.stride;
+    GradientStorage s = {.columns = wide_rows_depth(&p->of),
+                         .calls = ceil_div(calls, c->warps[ROWS]),
+                         .terms = c->tile[ROWS] * p->of.result_size[X]};
+    s.of = (WideStorage){.pitch = p->of.result_size[X], .group_rows = c->tile[ROWS]};
+    wide_rows_storage(&p->of, c, &s.of);
+    s.of.columns = s.columns;
+    /* one row of 16 bytes more than whole banks */
+    s.stride = (uint32_t)((s.terms + 1) * 2 * WIDE_PIECE);
+    s.of.stage_bytes = (uint64_t)(c->tile[FEATURES] / WIDE_PIECE) * s.stride;
+    s.bytes = s.of.patch_bytes + s.of.stage_bytes + s.of.of_rows.bytes;
+    *out = s;
+}
+
+void gradient_storage(const KernelDesign *d, GradientStorage *out)
+{
+    storage_of(d->plan.gradient, &d->config, out);
+}
+
+/* Registers of a thread that its sums need, with others. */
+static int64_t registers_of(const GradientStorage *s)
+{
+    enum { BESIDE = 48 };
+    return s->calls * s->columns / 2 + BESIDE;
+}
+
+static int64_t most_registers(int64_t threads)
+{
+    enum { GRANULE = 8, MOST = 255 };
+    int64_t most = TARGET_REGISTERS / threads / GRANULE * GRANULE;
+    return most < MOST ? most : MOST;
+}
+
+enum {
+    MOST_TILE = 16 /* rows */,
+    MOST_GROUPS = 4 /* of four warps, that share a window */
+};
+
+/* Rows of y are whole steps, and strides of a window are shared evenly. */
+static bool divides(const GradientPlan *p, int64_t rows, int64_t groups)
+{
+    return p->of.result_size[Y] % rows == 0 &&
+           rows * p->of.result_size[X] % TAPS_STEP == 0 &&
+           p->of.window[Y] / p->of.stride % groups == 0;
+}
+
+/* There is a configuration for any GPU. */
+static bool has_room(const GradientPlan *p)
+{
+    for (int64_t rows = 1; rows <= MOST_TILE; rows++) {
+        for (int64_t groups = 1; groups <= MOST_GROUPS; groups++) {
+            KernelConfig c = {.tile = {WIDE_ROWS, rows}, .warps = {GROUP_WARPS, groups}};
+            GradientStorage s;
+            if (!divides(p, rows, groups))
+                continue;
+            storage_of(p, &c, &s);
+            if (s.columns <= MOST_COLUMNS && s.bytes <= WIDE_LEAST_SHARED &&
+                registers_of(&s) <= most_registers(groups * GROUP_WARPS * TARGET_WARP))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* -- legality ------------------------------------------------------------------------------------ */
+
+static bool is_image(const Shape *s, int64_t first, int64_t last, const int64_t *places)
+{
+    return s->rank == 4 && shape_is_row_major(s) && first == 0 &&
+           ((last == 3 && places[Y] == 1 && places[X] == 2) ||
+            (last == 1 && places[Y] == 2 && places[X] == 3));
+}
+
+static const char *types_illegal(const Instruction *hero)
+{
+    DType t = hero->operands[0]->shape->dtype, result = hero->shape->dtype;
+    return dtype_is_half(t) && hero->operands[1]->shape->dtype == t &&
+                   contract_accumulator(hero) == DT_F32 &&
+                   (result == t || result == DT_F32)
+               ? NULL
+               : "it does not multiply numbers of 16 bits";
+}
+
+static const char *window_illegal(const Instruction *hero)
+{
+    enum { MOST_STRIDE = 2 };
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const Window *w = inst_window(hero);
+    for (int i = 0; i < 2; i++) {
+        const WindowDim *d = &w->dims[i];
+        if (d->stride != 1 || d->base_dilation != 1 || d->reversal ||
+            d->window_dilation != w->dims[0].window_dilation ||
+            d->window_dilation > MOST_STRIDE || d->window_dilation < 1 ||
+            d->pad_low < 0 || d->pad_low >= hero->shape->dims[l->out_spatial[i]])
+            return "its window is no such gradient's";
+    }
+    return NULL;
+}
+
+static const char *gradient_illegal(const Instruction *hero)
+{
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const Shape *x = hero->operands[0]->shape, *y = hero->operands[1]->shape;
+    const char *types = types_illegal(hero);
+    if (types != NULL)
+        return types;
+    if (l->spatial_rank != 2 || inst_window(hero)->rank != 2 ||
+        inst_int(hero, ATTR_BATCH_GROUP_COUNT, 1) != 1 ||
+        !is_image(x, l->lhs_feature, l->lhs_batch, l->lhs_spatial) ||
+        !is_image(y, l->rhs_input, l->rhs_output, l->rhs_spatial) || l->rhs_output != 3 ||
+        !shape_is_row_major(hero->shape))
+        return "images are not f01b or fb01, or what it slides is not i01o";
+    const char *window = window_illegal(hero);
+    if (window != NULL)
+        return window;
+    GradientPlan p = plan_of(hero, false);
+    if (shape_elements(hero->shape) == 0 || shape_elements(x) == 0 ||
+        shape_elements(y) == 0 || p.of.features % WIDE_ROWS != 0)
+        return "there are not whole tiles of features";
+    if (shape_elements(x) / p.of.channels > TAPS_MOST_PLACES ||
+        x->dims[0] * p.of.channels > TAPS_MOST_ROWS ||
+        shape_elements(y) / y->dims[3] > TAPS_MOST_PLACES)
+        return "there are too many places, or too many channels of all images";
+    const char *rows = wide_rows_illegal(&p.of);
+    if (rows != NULL)
+        return rows;
+    wide_rows_plan(&p.of);
+    return has_room(&p) ? NULL
+                        : "rows of what it slides are no whole steps, or have no room";
+}
+
+bool row_gradient_fits(const Instruction *conv, const Target *t)
+{
+    return t->tiles != TILES_NONE && target_has(t, FEATURE_CP_ASYNC) &&
+           gradient_illegal(conv) == NULL;
+}
+
+const char *illegal_row_gradient(FusionFacts *f, KernelKind kind)
+{
+    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
+    bool is_turned;
+    if (hero == NULL)
+        return "it needs exactly one convolution";
+    const char *reason = gradient_illegal(hero);
+    if (reason == NULL &&
+        (hero->operands[0]->op != OP_PARAMETER || in_memory(hero, &is_turned) == NULL))
+        reason = "its operands have to be in memory";
+    if (reason == NULL && f->fusion != NULL && fusion_result(f->fusion, 0).inst != hero)
+        reason = "something is done to its result";
+    return reason;
+}
+
+bool suits_row_gradient(FusionFacts *f, KernelKind kind)
+{
+    const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
+    return f->target != NULL && row_gradient_fits(hero, f->target);
+}
+
+/* -- heuristic ------------------------------------------------------------------------------------ */
+
+static void complete(int64_t groups, int64_t rows, KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_WARPS)) {
+        c->warps[FEATURES] = GROUP_WARPS;
+        c->warps[ROWS] = groups;
+    }
+    if (config_lacks(c, KERNEL_KEY_TILE)) {
+        c->tile[FEATURES] = WIDE_ROWS * (c->warps[FEATURES] / GROUP_WARPS);
+        c->tile[ROWS] = rows;
+    }
+}
+
+static bool seconds_of(const KernelDesign *d, int64_t groups, int64_t rows,
+                       double *seconds)
+{
+    Arena *a = arena_scratch();
+    KernelDesign trial = *d;
+    KernelWork work;
+    trial.arena = a;
+    complete(groups, rows, &trial.config);
+    bool good = refuse_row_gradient(&trial) == NULL;
+    if (good) {
+        geometry_row_gradient(&trial);
+        work_row_gradient(&trial, &work);
+        *seconds = kernel_time(&work, d->target->device).seconds;
+        good = trial.unsupported == NULL;
+    }
+    arena_destroy(a);
+    return good;
+}
+
+void configure_row_gradient(const KernelDesign *d, KernelConfig *c)
+{
+    int64_t best[2] = {1, TAPS_STEP};
+    double best_seconds = 0, seconds;
+    KernelDesign open = *d;
+    open.config = *c;
+    for (int64_t rows = 1; rows <= MOST_TILE && d->target != NULL; rows++) {
+        for (int64_t groups = 1; groups <= MOST_GROUPS && d->unsupported == NULL;
+             groups++) {
+            if (!seconds_of(&open, groups, rows, &seconds) ||
+                (best_seconds != 0 && seconds >= best_seconds))
+                continue;
+            best_seconds = seconds;
+            best[0] = groups;
+            best[1] = rows;
+        }
+    }
+    complete(best[0], best[1], c);
+}
+
+static const char *threads_refused(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    int64_t threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP;
+    const char *wrong = warps_refused(d, threads);
+    if (wrong != NULL)
+        return wrong;
+    GradientStorage s;
+    gradient_storage(d, &s);
+    if (s.columns > MOST_COLUMNS || registers_of(&s) > most_registers(threads))
+        return refuse_text(
+            d, "\"warps\" leave a thread %lld registers; its sums need %lld",
+            (long long)most_registers(threads), (long long)registers_of(&s));
+    return shared_refused(d, s.bytes);
+}
+
+const char *refuse_row_gradient(const KernelDesign *d)
+{
+    const GradientPlan *p = d->plan.gradient;
+    const KernelConfig *c = &d->config;
+    int64_t calls = p->of.window[Y] / p->of.stride,
+            terms = c->tile[ROWS] * p->of.result_size[X];
+    if (c->warps[FEATURES] % GROUP_WARPS != 0 ||
+        c->tile[FEATURES] != c->warps[FEATURES] * (WIDE_ROWS / GROUP_WARPS) ||
+        p->of.features % c->tile[FEATURES] != 0)
+        return refuse_text(
+            d,
+            "\"tile\" %lld needs four warps for each %d features, and must divide %lld",
+            (long long)c->tile[FEATURES], WIDE_ROWS, (long long)p->of.features);
+    if (p->of.result_size[Y] % c->tile[ROWS] != 0 || terms % TAPS_STEP != 0)
+        return refuse_text(
+            d, "\"tile\" must divide %lld rows into whole steps of %d places, found %lld",
+            (long long)p->of.result_size[Y], TAPS_STEP, (long long)c->tile[ROWS]);
+    if (calls % c->warps[ROWS] != 0)
+        return refuse_text(
+            d, "\"warps\" must divide the %lld strides of a window, found %lld",
+            (long long)calls, (long long)c->warps[ROWS]);
+    return threads_refused(d);
+}
+
+void geometry_row_gradient(KernelDesign *d)
+{
+    const GradientPlan *p = d->plan.gradient;
+    const KernelConfig *c = &d->config;
+    GradientStorage s;
+    gradient_storage(d, &s);
+    geometry_blocks(d, p->groups * (p->of.features / c->tile[FEATURES]),
+                    c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
+    geometry_shared(&d->geometry, s.bytes, 128);
+    d->geometry.has_barriers = true;
+}
