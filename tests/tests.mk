@@ -24,7 +24,7 @@ check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
 check-built: all $(UNIT) $(B)/gpu-driver $(B)/tests/random $(REPLAYS) $(MUTATORS)
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run $(ARGS)
-check-unit: $(UNIT)
+check-unit: all $(UNIT) # some run the programs, or look for the libraries beside them
 	@B=$(B) SAN=$(SAN) J=$(J) LLVM_CONFIG=$(LLVM_CONFIG) CC='$(CC)' tests/run --unit $(ARGS)
 rows:
 	@tests/rows

@@ -33,13 +33,14 @@ void __wrap_free(void *p);
 
 static atomic_long alive; /* arrays that nobody has freed */
 static _Thread_local unsigned long
-    left; /* this thread's allocation that fails; 0: none does */
-static bool has_failed;
+    left;                      /* this thread's allocation that fails; 0: none does */
+static atomic_bool has_failed; /* in any thread */
 
 static bool fails(void)
 {
     bool now = left == 1;
-    has_failed |= now;
+    if (now)
+        has_failed = true;
     left -= left != 0;
     return now;
 }

@@ -161,7 +161,7 @@ void *emu_file_make(uint64_t launched_bytes, const char *assembly, size_t *out_b
 
 const char *emu_folder(void)
 {
-    static char path[4096];
+    static _Thread_local char path[4096]; /* sessions are made by several threads */
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 20);
     assert_true(n > 0);
     path[n] = '\0';
