@@ -32,7 +32,8 @@ enum {
 };
 enum { DRIVER_FILE, FOLDER_FILE, COMPILER_FILE };
 
-#define STACK_ADDRESS ((void *)0x200000000000)
+/* One that sanitizers leave to programs. */
+#define STACK_ADDRESS ((void *)0x7e8000000000)
 
 /* What cuDNN serialises has bytes that it never writes. They are the same in each run because stack and heap begin at
  * fixed addresses, but not under the address sanitizer: what its heap hands out depends on the lengths of names.
