@@ -37,7 +37,7 @@ enum { DRIVER_FILE, FOLDER_FILE, COMPILER_FILE };
 
 /* What cuDNN serialises has bytes that it never writes. They are the same in each run because stack and heap begin at
  * fixed addresses, but not under the address sanitizer: what its heap hands out depends on the lengths of names.
- * There all memory is handed out as zeroes. */
+ * There all memory is handed out as zeroes; the folder that the program lies in still makes a difference. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define HAS_ADDRESS_SANITIZER 1
