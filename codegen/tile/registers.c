@@ -489,9 +489,31 @@ LLVMValueRef *tile_registers(TileLower *l, const TileOp *op, const LinearLayout 
     return t->registers;
 }
 
-void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
+/* The layout that each operation was last met in, by id: what several read is not walked for each of them. */
+typedef const LinearLayout **MetLayouts;
+
+static MetLayouts no_layouts(const TileLower *l)
+{
+    return ARENA_ARRAY(l->k->arena, const LinearLayout *, l->p->op_count);
+}
+
+static bool is_met(const TileLower *l, MetLayouts met, const TileOp *op,
+                   const LinearLayout *layout)
+{
+    if (met[op->id] != NULL && linear_equal(met[op->id], layout))
+        return true;
+    LinearLayout *copy = ARENA_NEW(l->k->arena, LinearLayout);
+    *copy = *layout;
+    met[op->id] = copy;
+    return false;
+}
+
+static void prepare(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                    MetLayouts met)
 {
     LinearLayout own = layout_of(op, layout);
+    if (is_met(l, met, op, &own))
+        return;
     if (op->depth == 0) {
         tile_registers(l, op, &own);
         return;
@@ -499,7 +521,12 @@ void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
     if (op->kind == TILE_REDUCE)
         own = l->reduced;
     for (uint32_t i = 0; i < op->operand_count && op->kind != TILE_DOT; i++)
-        tile_prepare(l, op->operands[i], &own);
+        prepare(l, op->operands[i], &own, met);
+}
+
+void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
+{
+    prepare(l, op, layout, no_layouts(l));
 }
 
 /* -- loads ahead of their use ------------------------------------------------------------------- */
@@ -592,20 +619,26 @@ static void load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layou
     remember(l, op, layout, NULL, words, n);
 }
 
-void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                     LLVMValueRef condition)
+static void load_all_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                           LLVMValueRef condition, MetLayouts met)
 {
     LinearLayout own = layout_of(op, layout);
-    if (op->depth == 0 || known(l, op, &own) != NULL)
+    if (op->depth == 0 || is_met(l, met, op, &own) || known(l, op, &own) != NULL)
         return;
     for (uint32_t i = 0; i < op->operand_count; i++)
-        tile_load_ahead(l, op->operands[i], &own, condition);
+        load_all_ahead(l, op->operands[i], &own, condition, met);
     if (op->kind != TILE_LOAD)
         return;
     const char *outer = l->k->at;
     l->k->at = op->inst->name;
     load_ahead(l, op, &own, condition);
     l->k->at = outer;
+}
+
+void tile_load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                     LLVMValueRef condition)
+{
+    load_all_ahead(l, op, layout, condition, no_layouts(l));
 }
 
 const LLVMValueRef *tile_words(TileLower *l, const TileOp *op, const LinearLayout *layout)

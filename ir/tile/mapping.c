@@ -227,16 +227,20 @@ static bool choose_core(TileMapping *m, const uint32_t *warps, const Target *tar
 
 /* -- factors ----------------------------------------------------------------------------------- */
 
-/* The load of what is most of a value's bytes: over all of its dimensions, of the widest type. */
-static const TileOp *main_load(const TileOp *value, const TileOp *op)
+static bool has_all(const TileOp *load, uint32_t dims)
 {
-    if (op->kind == TILE_LOAD)
-        return (op->dims & value->dims) == value->dims ? op : NULL;
-    const TileOp *best = NULL;
-    for (uint32_t i = 0; i < op->operand_count; i++) {
-        const TileOp *load = main_load(value, op->operands[i]);
-        if (load != NULL && (best == NULL || bits_of(load) > bits_of(best)))
-            best = load;
+    return (load->dims & dims) == dims;
+}
+
+/* The load of what is most of a value's bytes: over all of its dimensions, of the widest type. */
+static const TileOp *main_load(const TileProgram *p, const TileOp *value)
+{
+    const TileOp **loads, *best = NULL;
+    uint32_t count = tile_loads(p, value, &loads);
+    for (uint32_t i = 0; i < count; i++) {
+        if (has_all(loads[i], value->dims) &&
+            (best == NULL || bits_of(loads[i]) > bits_of(best)))
+            best = loads[i];
     }
     return best;
 }
@@ -247,7 +251,7 @@ static void choose_way(TileMapping *m, TileFactor *f, const Target *target)
     uint32_t other = only_dim(f->value->dims & ~m->dot->over), dims[] = {m->term, other},
              bits = bits_of(f->value);
     uint32_t most = bits <= MOST_VECTOR ? log2_of(MOST_VECTOR / bits) : 0;
-    const TileOp *load = main_load(f->value, f->value);
+    const TileOp *load = main_load(p, f->value);
     f->fast = m->term;
     if (load != NULL)
         f->vector = longest_vector(p, load, dims, 2, most, &f->fast);
@@ -351,30 +355,28 @@ static void place_factor(TileMapping *m, TileFactor *f)
 /* -- factors that registers hold ---------------------------------------------------------------- */
 
 /* The narrowest load over all dimensions of a value. */
-static const TileOp *narrow_load(const TileOp *value, const TileOp *op)
+static const TileOp *narrow_load(const TileProgram *p, const TileOp *value)
 {
-    if (op->kind == TILE_LOAD)
-        return (op->dims & value->dims) == value->dims ? op : NULL;
-    const TileOp *best = NULL;
-    for (uint32_t i = 0; i < op->operand_count; i++) {
-        const TileOp *load = narrow_load(value, op->operands[i]);
-        if (load != NULL && (best == NULL || bits_of(load) < bits_of(best)))
-            best = load;
+    const TileOp **loads, *best = NULL;
+    uint32_t count = tile_loads(p, value, &loads);
+    for (uint32_t i = 0; i < count; i++) {
+        if (has_all(loads[i], value->dims) &&
+            (best == NULL || bits_of(loads[i]) < bits_of(best)))
+            best = loads[i];
     }
     return best;
 }
 
 /* Bits of a thread's elements that loads bring, of those that differ along the terms. */
-static uint32_t loaded_bits(const TileMapping *m, const TileOp *op, uint32_t elements)
+static uint32_t loaded_bits(const TileMapping *m, const TileOp *value, uint32_t elements)
 {
-    uint32_t sum = 0, terms = log2_of(elements);
-    if (op->kind == TILE_LOAD)
-        return op->depth == 0
-                   ? 0
-                   : (elements >> tile_same_run(m->program, op, m->term, terms)) *
-                         bits_of(op);
-    for (uint32_t i = 0; i < op->operand_count; i++)
-        sum += loaded_bits(m, op->operands[i], elements);
+    const TileOp **loads;
+    uint32_t sum = 0, terms = log2_of(elements),
+             count = tile_loads(m->program, value, &loads);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t same = tile_same_run(m->program, loads[i], m->term, terms);
+        sum += loads[i]->depth == 0 ? 0 : (elements >> same) * bits_of(loads[i]);
+    }
     return sum;
 }
 
@@ -383,7 +385,7 @@ static uint32_t loaded_bits(const TileMapping *m, const TileOp *op, uint32_t ele
 static bool can_hold(const TileMapping *m, uint32_t number)
 {
     const TileFactor *f = &m->factors[number];
-    const TileOp *load = narrow_load(f->value, f->value);
+    const TileOp *load = narrow_load(m->program, f->value);
     uint32_t side = number == 0 ? m->row : m->column, dims[] = {m->term, side}, fast,
              elements = (uint32_t)(tile_elements(m->program, f->value->dims) /
                                    (tile_warps(m) * TARGET_WARP));
@@ -445,7 +447,7 @@ static LinearLayout held_layout(const LinearLayout *fragment, uint32_t dim,
 static void hold_factor(TileMapping *m, uint32_t number)
 {
     TileFactor *f = &m->factors[number];
-    const TileOp *load = narrow_load(f->value, f->value);
+    const TileOp *load = narrow_load(m->program, f->value);
     uint32_t dim = number == 0 ? m->row : m->column, own,
              most = log2_of(MOST_VECTOR / bits_of(load));
     f->is_held = true;
@@ -486,15 +488,13 @@ static bool divide_sums(TileMapping *m)
 /* -- results ----------------------------------------------------------------------------------- */
 
 /* Whether a value is made of an array with an element for each of its own. */
-static bool reads_all(const TileOp *op, uint32_t dims)
+static bool reads_all(const TileProgram *p, const TileOp *value, uint32_t dims)
 {
-    if (op->kind == TILE_LOAD)
-        return (op->dims & dims) == dims;
-    for (uint32_t i = 0; i < op->operand_count; i++) {
-        if (reads_all(op->operands[i], dims))
-            return true;
-    }
-    return false;
+    const TileOp **loads;
+    uint32_t count = tile_loads(p, value, &loads);
+    while (count > 0 && !has_all(loads[count - 1], dims))
+        count--;
+    return count > 0;
 }
 
 /* What becomes of the sums at once: a conversion that is their only use, else they themselves. */
@@ -539,7 +539,7 @@ static void place_result(const TileMapping *m, TileResult *r, uint64_t most_shar
     uint32_t each = sizes[m->row] + sizes[m->column] - LANE_BITS - warp_bits;
     r->vector = r->vector < each ? r->vector : each;
     r->layout = linear_spread(p->dim_count, sizes, fast, r->vector, LANE_BITS, warp_bits);
-    r->exchange = m->final != NULL && reads_all(value, value->dims)
+    r->exchange = m->final != NULL && reads_all(m->program, value, value->dims)
                       ? converted_sums(m)
                       : r->store->operands[0];
     bits = bits_of(r->exchange);

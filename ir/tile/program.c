@@ -58,6 +58,27 @@ static void mark(const TileOp *op, bool *is_used)
     }
 }
 
+static uint32_t add_loads(const TileOp *op, bool *is_seen, const TileOp **out)
+{
+    uint32_t count = 0;
+    if (is_seen[op->id])
+        return 0;
+    is_seen[op->id] = true;
+    if (op->kind == TILE_LOAD) {
+        *out = op;
+        return 1;
+    }
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        count += add_loads(op->operands[i], is_seen, out + count);
+    return count;
+}
+
+uint32_t tile_loads(const TileProgram *p, const TileOp *value, const TileOp ***out)
+{
+    *out = ARENA_ARRAY(p->arena, const TileOp *, p->op_count);
+    return add_loads(value, ARENA_ARRAY(p->arena, bool, p->op_count), *out);
+}
+
 static void keep_used(TileBlock *block, const bool *is_used)
 {
     uint32_t kept = 0;

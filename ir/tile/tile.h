@@ -150,6 +150,8 @@ const TileOp *tile_known_choice(const TileOp *op);
 /* A power of the constant 2; e^x is 2^(x TILE_LOG2_E). */
 bool tile_is_exp2(const TileOp *op);
 #define TILE_LOG2_E 1.4426950408889634
+/* The loads that a value is made of, each once, in the program's arena; how many. */
+uint32_t tile_loads(const TileProgram *p, const TileOp *value, const TileOp ***out);
 /* The operand of a sum or difference that is a fused product: 0 or 1; 2: none. */
 uint32_t tile_fused_operand(const TileOp *op);
 

@@ -23,13 +23,22 @@ static double registers_of(const LinearLayout *layout)
     return (double)(UINT32_C(1) << layout->in[LINEAR_REGISTER]);
 }
 
-/* The loads that a factor is made of. */
-static void bring(const ChainWork *w, const TileOp *op, const TileFactor *f)
+static void move_loads(const ChainWork *w, const TileOp *op, const TileFactor *f,
+                       bool *is_seen)
 {
+    if (is_seen[op->id])
+        return;
+    is_seen[op->id] = true;
     if (op->kind == TILE_LOAD)
         move_tile(w, op, op->array, f->fast);
     for (uint32_t i = 0; i < op->operand_count; i++)
-        bring(w, op->operands[i], f);
+        move_loads(w, op->operands[i], f, is_seen);
+}
+
+/* The loads that a factor is made of, and what those read. */
+static void bring(const ChainWork *w, const TileProgram *p, const TileFactor *f)
+{
+    move_loads(w, f->value, f, ARENA_ARRAY(p->arena, bool, p->op_count));
 }
 
 double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
@@ -81,14 +90,14 @@ void work_dot_chain(const KernelDesign *d, KernelWork *out)
         registers += registers_of(&m->outer[i].sums);
     work_registers(b, registers);
     for (uint32_t i = 0; i < m->inner_count; i++)
-        bring(&w, m->inner[i].factors[0].value, &m->inner[i].factors[0]);
+        bring(&w, m->program, &m->inner[i].factors[0]);
     const TileDim *along = &m->program->dims[m->loop->dim];
     double trips = work_tile_trips(m->program, m->loop);
     const IndexExpr *step =
         work_loop_begin(b, trips, tile_count(along), (double)m->stages);
     w.t.first[m->loop->dim] = ix_mul(b->ix, step, along->size);
     for (uint32_t i = 0; i < m->staged_count; i++)
-        bring(&w, m->staged[i]->value, m->staged[i]);
+        bring(&w, m->program, m->staged[i]);
     work_barrier(b);
     for (uint32_t i = 0; i < m->inner_count; i++)
         operations += work_chain_dot(b, &m->inner[i], !m->inner[i].factors[0].is_kept);
