@@ -219,8 +219,7 @@ static void replace_by(const Gradient *c, Replacements *r, Instruction *fusion,
                     *to = count == 1 ? fusion : computation_add_element(fusion, i);
         if (d->is_turned) {
             Rewriter at = rewriter_at(c, d->dot);
-            to =
-                rw_transpose(&at, from->shape, to, gradient_turned_dims(c, d->dot, true));
+            to = rw_transpose(&at, from->shape, to, rw_turned_dims(&at, d->dot, true));
         }
         r->data[r->count++] = (Replacement){from, to};
         d->is_fused = true;

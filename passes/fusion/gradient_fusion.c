@@ -261,43 +261,11 @@ static Instruction *make_core(Body *b)
     return rw_binary(&b->r, OP_MULTIPLY, shape, b->weights, x);
 }
 
-int64_t *gradient_turned_dims(const Gradient *c, const Instruction *dot, bool back)
-{
-    uint32_t rank = dot->shape->rank, batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS).count,
-             left = dot->operands[0]->shape->rank - batch -
-                    inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS).count,
-             first = back ? rank - batch - left : left;
-    int64_t *dims = ARENA_ARRAY(c->cx->scratch, int64_t, (size_t)rank + 1);
-    for (uint32_t d = 0; d < rank; d++) {
-        uint32_t free = d - batch, count = rank - batch;
-        dims[d] = d < batch ? d : batch + (free + first) % count;
-    }
-    return dims;
-}
-
-static void exchange(Instruction *dot, AttrId left, AttrId right)
-{
-    Ints l = inst_ints(dot, left), r = inst_ints(dot, right);
-    inst_set_ints(dot, left, r.data, r.count);
-    inst_set_ints(dot, right, l.data, l.count);
-}
-
 /* The dot with its operands exchanged. */
 static Instruction *turned(Body *b, const Instruction *dot)
 {
-    const Shape *shape =
-        rw_shape_in_order(&b->r, dot->shape, gradient_turned_dims(b->c, dot, false));
-    Instruction *operands[] = {inside(b, dot->operands[1]), inside(b, dot->operands[0])};
-    if (b->failed)
-        return NULL;
-    Instruction *x = computation_add_like(b->r.comp, dot, shape, 2, operands);
-    exchange(x, ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS);
-    exchange(x, ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_DIMS);
-    Ints precision = inst_ints(x, ATTR_OPERAND_PRECISION);
-    if (precision.count == 2)
-        inst_set_ints(x, ATTR_OPERAND_PRECISION,
-                      (int64_t[]){precision.data[1], precision.data[0]}, 2);
-    return x;
+    Instruction *left = inside(b, dot->operands[1]), *right = inside(b, dot->operands[0]);
+    return b->failed ? NULL : rw_turned_dot(&b->r, dot, left, right);
 }
 
 /* The value behind `end` of the dot's moves. */

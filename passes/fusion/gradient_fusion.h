@@ -36,7 +36,5 @@ Instruction *gradient_fuse(Gradient *c, GradientDot *const *dots, uint32_t count
 /* The sum over the depth of o * do, in the order of do's dimensions; NULL: something stands between. */
 Instruction *gradient_sum_rows(const Gradient *c, Rewriter *r, Instruction *result,
                                Instruction *y);
-/* The dimensions of a dot's result with those of the second operand before the first one's; `back`: and from there. */
-int64_t *gradient_turned_dims(const Gradient *c, const Instruction *dot, bool back);
 
 #endif

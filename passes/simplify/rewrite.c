@@ -273,6 +273,43 @@ Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
     return rw_broadcast(r, shape, a, n, to);
 }
 
+const int64_t *rw_turned_dims(Rewriter *r, const Instruction *dot, bool back)
+{
+    uint32_t rank = dot->shape->rank, batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS).count,
+             left = dot->operands[0]->shape->rank - batch -
+                    inst_ints(dot, ATTR_LHS_CONTRACTING_DIMS).count,
+             first = back ? rank - batch - left : left;
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, (size_t)rank + 1);
+    for (uint32_t d = 0; d < rank; d++) {
+        uint32_t free = d - batch, count = rank - batch;
+        dims[d] = d < batch ? d : batch + (free + first) % count;
+    }
+    return dims;
+}
+
+static void exchange(Instruction *dot, AttrId left, AttrId right)
+{
+    Ints l = inst_ints(dot, left), r = inst_ints(dot, right);
+    if (l.count + r.count == 0)
+        return;
+    inst_set_ints(dot, left, r.data, r.count);
+    inst_set_ints(dot, right, l.data, l.count);
+}
+
+Instruction *rw_turned_dot(Rewriter *r, const Instruction *dot, Instruction *left,
+                           Instruction *right)
+{
+    const Shape *shape = rw_shape_in_order(r, dot->shape, rw_turned_dims(r, dot, false));
+    Instruction *x = rw_like(r, dot, shape, 2, (Instruction *[]){left, right});
+    exchange(x, ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS);
+    exchange(x, ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_DIMS);
+    Ints precision = inst_ints(x, ATTR_OPERAND_PRECISION);
+    if (precision.count == 2)
+        inst_set_ints(x, ATTR_OPERAND_PRECISION,
+                      (int64_t[]){precision.data[1], precision.data[0]}, 2);
+    return x;
+}
+
 Instruction *rw_sum(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
                     const int64_t *dims)
 {

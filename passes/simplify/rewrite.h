@@ -90,6 +90,12 @@ Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
 Instruction *rw_fill_up(Rewriter *r, Instruction *a, Instruction *fill, uint32_t dim,
                         int64_t more);
 Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a);
+/* A dot with its operands exchanged, of which `left` and `right` are the new ones: what is of the second one stands
+ * before what is of the first one. */
+Instruction *rw_turned_dot(Rewriter *r, const Instruction *dot, Instruction *left,
+                           Instruction *right);
+/* Which dimension of the dot's result each of the turned one's is; `back`: the other way round. */
+const int64_t *rw_turned_dims(Rewriter *r, const Instruction *dot, bool back);
 /* The sum of a along some dimensions, in its own type. */
 Instruction *rw_sum(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
                     const int64_t *dims);

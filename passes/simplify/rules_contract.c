@@ -199,9 +199,110 @@ static Instruction *dot_transpose(Rewriter *r, Instruction *inst)
     return NULL;
 }
 
+/* Some contracted dimension has one element only, and some other one is contracted, too. */
+static bool has_spare_dims(const Instruction *dot, Ints contracting)
+{
+    uint32_t spare = 0;
+    for (uint32_t i = 0; i < contracting.count; i++)
+        spare += dot->operands[0]->shape->dims[contracting.data[i]] == 1;
+    return spare != 0 && spare != contracting.count;
+}
+
+/* x without the contracted dimensions of one element, and the numbers of its others. */
+static Instruction *without_spare(Rewriter *r, Instruction *x, Ints contracting,
+                                  int64_t *now)
+{
+    const Shape *s = x->shape;
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u);
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < s->rank; d++) {
+        now[d] = n;
+        if (s->dims[d] != 1 || !ints_contain(contracting, d))
+            sizes[n++] = s->dims[d];
+    }
+    return rw_reshape(r, rw_shape(r, s->dtype, n, sizes), x);
+}
+
+static void renumber(Rewriter *r, Instruction *dot, AttrId id, const Shape *before,
+                     Ints contracting, const int64_t *now)
+{
+    Ints dims = inst_ints(dot, id);
+    int64_t *kept = ARENA_ARRAY(r->scratch, int64_t, dims.count + 1u);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < dims.count; i++) {
+        int64_t d = dims.data[i];
+        if (before->dims[d] != 1 || !ints_contain(contracting, d))
+            kept[n++] = now[d];
+    }
+    if (inst_has(dot, id))
+        inst_set_ints(dot, id, kept, n);
+}
+
+/* dot over [1, n] -> dot over [n] */
+static Instruction *dot_spare(Rewriter *r, Instruction *inst)
+{
+    Ints contracting[2] = {inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS),
+                           inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS)};
+    Instruction *operands[2];
+    int64_t *now[2];
+    if (!is_static_dot(inst) || !has_spare_dims(inst, contracting[0]))
+        return NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        now[i] = ARENA_ARRAY(r->scratch, int64_t, inst->operands[i]->shape->rank + 1u);
+        operands[i] = without_spare(r, inst->operands[i], contracting[i], now[i]);
+    }
+    Instruction *by = rw_like(r, inst, inst->shape, 2, operands);
+    for (uint32_t i = 0; i < 2; i++) {
+        const Shape *s = inst->operands[i]->shape;
+        renumber(r, by, i == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS, s,
+                 contracting[i], now[i]);
+        renumber(r, by, i == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS, s,
+                 contracting[i], now[i]);
+    }
+    return by;
+}
+
+/* Weights of a softmax, rounded, moved or masked perhaps. */
+static bool is_softmax(const Instruction *x)
+{
+    enum { MOST_STEPS = 8 };
+    for (uint32_t i = 0; i < MOST_STEPS; i++) {
+        switch (x->op) {
+        case OP_EXPONENTIAL:
+            return true;
+        case OP_CONVERT:
+        case OP_COPY:
+        case OP_DIVIDE:
+        case OP_RESHAPE:
+        case OP_TRANSPOSE:
+            x = x->operands[0];
+            break;
+        case OP_MULTIPLY: /* by what each row has */
+            x = x->operands[x->operands[0]->op == OP_BROADCAST];
+            break;
+        case OP_SELECT:
+            x = x->operands[1 + (x->operands[1]->op == OP_BROADCAST)];
+            break;
+        default:
+            return false;
+        }
+    }
+    return false;
+}
+
+/* dot(v, weights) -> transpose(dot(weights, v)): the features of v are then side by side, as attentions' kernels make
+ * them, and the transposition becomes one with those around it. */
+static Instruction *dot_weights(Rewriter *r, Instruction *inst)
+{
+    if (inst->operand_count != 2 || inst->control_count != 0 || !is_static_dot(inst) ||
+        !is_softmax(inst->operands[1]) || is_softmax(inst->operands[0]))
+        return NULL;
+    Instruction *turned = rw_turned_dot(r, inst, inst->operands[1], inst->operands[0]);
+    return rw_transpose(r, inst->shape, turned, rw_turned_dims(r, inst, true));
+}
+
 const Rule rules_contract[] = {
-    {OP_DOT, "dot_empty", dot_empty},
-    {OP_DOT, "dot_one", dot_one},
-    {OP_DOT, "dot_transpose", dot_transpose},
-    {0},
+    {OP_DOT, "dot_empty", dot_empty},     {OP_DOT, "dot_one", dot_one},
+    {OP_DOT, "dot_spare", dot_spare},     {OP_DOT, "dot_transpose", dot_transpose},
+    {OP_DOT, "dot_weights", dot_weights}, {0},
 };

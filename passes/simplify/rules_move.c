@@ -228,6 +228,59 @@ static Instruction *constant_splat(Rewriter *r, Instruction *inst)
     return rw_broadcast(r, inst->shape, rw_constant(r, scalar), 0, NULL);
 }
 
+/* Numbers that count up or down: the first one and the step. */
+static bool is_progression(const Literal *l, int64_t *start, int64_t *step)
+{
+    int64_t last = *start = literal_int(l, 0);
+    *step = 0;
+    for (int64_t i = 1; i < l->count; i++) {
+        int64_t x = literal_int(l, i), apart;
+        if (__builtin_sub_overflow(x, last, &apart) || (i > 1 && apart != *step))
+            return false;
+        *step = apart;
+        last = x;
+    }
+    return true;
+}
+
+/* Computed with only, by element: as indices they say more where they are constants. */
+static bool is_computed_with(Rewriter *r, const Instruction *inst)
+{
+    const Uses *uses = rw_uses(r);
+    if (inst->id >= r->known || inst == r->comp->root)
+        return false;
+    for (uint32_t i = 0; i < uses_count(uses, inst); i++) {
+        const Instruction *user = uses->list[uses->start[inst->id] + i];
+        if (!op_is(user->op, OPF_ELEMENTWISE) && user->op != OP_BROADCAST &&
+            user->op != OP_RESHAPE)
+            return false;
+    }
+    return uses_count(uses, inst) != 0;
+}
+
+/* {start, start + step, ...} -> iota * step + start: then masks made of such numbers are seen as bands */
+static Instruction *constant_iota(Rewriter *r, Instruction *inst)
+{
+    enum { LEAST = 32 };
+    const Literal *l = inst->literal;
+    const Shape *s = inst->shape;
+    int64_t start, step;
+    uint32_t dim = 0;
+    if (!rw_is_static(s) || s->rank == 0 || !dtype_is_integer(s->dtype) || l->elided ||
+        l->count < LEAST)
+        return NULL;
+    while (s->dims[dim] == 1)
+        dim++;
+    if (s->dims[dim] != l->count || !is_progression(l, &start, &step) ||
+        !is_computed_with(r, inst))
+        return NULL;
+    Instruction *x = rw_add(r, OP_IOTA, s, 0, NULL);
+    inst_set_int(x, ATTR_IOTA_DIMENSION, dim);
+    if (step != 1)
+        x = rw_binary(r, OP_MULTIPLY, s, x, rw_splat_int(r, s, step));
+    return start == 0 ? x : rw_binary(r, OP_ADD, s, x, rw_splat_int(r, s, start));
+}
+
 /* reshape, transpose, ... of a splat -> the splat in the new shape */
 static Instruction *move_splat(Rewriter *r, Instruction *inst)
 {
@@ -257,5 +310,6 @@ const Rule rules_move[] = {
     {OP_REVERSE, "reverse_again", reverse_again},
     {OP_IOTA, "iota_of_one", iota_of_one},
     {OP_CONSTANT, "constant_splat", constant_splat},
+    {OP_CONSTANT, "constant_iota", constant_iota},
     {0},
 };
