@@ -52,7 +52,9 @@ static const char *outer_wrong(const Instruction *fusion, const DotChain *c, uin
         return "its factors are not of 16 bits each";
     if (dot_sizes(dot).sides[!c->weights[i]] > MOST_DOT_DEPTH)
         return "its results are too deep";
-    if (is_half(dot->shape) || dot->operands[c->weights[i]]->shape->dtype == c->factor)
+    int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
+    if (is_half(dot->shape) || dot->operands[c->weights[i]]->shape->dtype == c->factor ||
+        (algorithm == ALGORITHM_BF16_BF16_F32 && c->factor == DT_BF16))
         return NULL;
     for (uint32_t leaf = 0; leaf < fusion_result_count(fusion); leaf++) {
         if (!is_half(fusion_result(fusion, leaf).shape))

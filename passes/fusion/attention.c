@@ -133,7 +133,10 @@ static Instruction *add_statistics(Computation *fused, const AttentionParts *p,
     Instruction *log = computation_add(fused, OP_LOG, sums->shape, 1, &sums, "log");
     if (p->maxima == NULL)
         return log;
-    Instruction *both[] = {now[p->maxima->id], log};
+    Instruction *maxima = now[p->maxima->id];
+    if (maxima->shape != sums->shape)
+        maxima = computation_add(fused, OP_RESHAPE, sums->shape, 1, &maxima, NULL);
+    Instruction *both[] = {maxima, log};
     return computation_add(fused, OP_ADD, sums->shape, 2, both, "statistics");
 }
 

@@ -15,6 +15,8 @@ typedef struct Body {
     Gradient *c;
     Rewriter r;
     Instruction **now; /* by id: inside; NULL: not yet */
+    Instruction *
+        *wide; /* by id: the same, of what the exponentials are made of, in f32 */
     Instruction *operands[MOST_OPERANDS];
     uint32_t operand_count;
     Instruction *weights, *core; /* of the exponentials' shape, f32 */
@@ -100,8 +102,8 @@ static Instruction *inside(Body *b, Instruction *x)
         y = converted(b, b->weights, x->shape->dtype);
     else if (x == c->g.over_sums)
         y = inside(b, (Instruction *)(uintptr_t)c->g.whole);
-    else if (x == p->scores.inst)
-        y = like(b, x, x->shape);
+    else if (b->wide[x->id] != NULL)
+        y = converted(b, b->wide[x->id], x->shape->dtype);
     else if (c->is_made[x->id] && (is_large || x == p->exponentials.inst))
         b->failed = true;
     else if (is_large || is_base(c, x) || !attention_takes_inside(x))
@@ -110,6 +112,45 @@ static Instruction *inside(Body *b, Instruction *x)
         y = like(b, x, x->shape);
     b->now[x->id] = y;
     return y;
+}
+
+static Instruction *score_inside(Body *b, const Instruction *x);
+
+/* An operand of what is made of the scores: floats are f32. */
+static Instruction *score_operand(Body *b, Instruction *x)
+{
+    if (b->c->is_made[x->id])
+        return score_inside(b, x);
+    x = inside(b, x);
+    return b->failed || !dtype_is_float(x->shape->dtype) ? x : converted(b, x, DT_F32);
+}
+
+static Instruction *score_like(Body *b, const Instruction *x)
+{
+    Instruction **operands =
+        ARENA_ARRAY(b->r.scratch, Instruction *, (size_t)x->operand_count + 1);
+    for (uint32_t i = 0; i < x->operand_count; i++)
+        operands[i] = score_operand(b, x->operands[i]);
+    return b->failed ? NULL
+                     : computation_add_like(b->r.comp, x, with_dtype(b, x->shape, DT_F32),
+                                            x->operand_count, operands);
+}
+
+/* What stands between the first dot and the exponentials, in f32 and without roundings: so the attention's own kernel
+ * computes it, whose statistics would else belong to other scores. */
+static Instruction *score_inside(Body *b, const Instruction *x)
+{
+    Instruction *y;
+    b->failed |= !dtype_is_float(x->shape->dtype);
+    if (b->failed || b->wide[x->id] != NULL)
+        return b->wide[x->id];
+    if (x == b->c->a->parts.scores.inst)
+        y = like(b, x, with_dtype(b, x->shape, DT_F32));
+    else if (x->op == OP_CONVERT)
+        y = score_operand(b, x->operands[0]);
+    else
+        y = score_like(b, x);
+    return b->wide[x->id] = y;
 }
 
 /* In a row of which no score counts all weights are equal. Its statistics do not say how many there are: beside a number
@@ -140,11 +181,13 @@ static Instruction *make_weights(Body *b)
         if (d != b->c->g.column)
             place[n++] = d;
     }
-    Instruction *x = inside(b, (Instruction *)(uintptr_t)p->masked.inst);
-    if (b->failed)
+    Instruction *x = score_inside(b, p->masked.inst);
+    if (b->failed || !shape_same_dims(x->shape, shape)) {
+        b->failed = true;
         return NULL;
+    }
     Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->statistics), place);
-    x = rw_binary(&b->r, OP_SUBTRACT, shape, converted(b, x, DT_F32), rows);
+    x = rw_binary(&b->r, OP_SUBTRACT, shape, x, rows);
     x = rw_unary(&b->r, OP_EXPONENTIAL, shape, x);
     bool may_be_empty = b->c->a->mask_count != 0 && !b->c->is_library;
     return may_be_empty ? with_empty_rows(b, x, rows) : x;
@@ -309,7 +352,8 @@ static Instruction *make_fusion(Gradient *c, GradientDot *const *dots, uint32_t 
                     .scratch = c->cx->scratch,
                     .cx = c->cx,
                     .at = dots[0]->dot},
-              .now = ARENA_ARRAY(c->cx->scratch, Instruction *, c->ids)};
+              .now = ARENA_ARRAY(c->cx->scratch, Instruction *, c->ids),
+              .wide = ARENA_ARRAY(c->cx->scratch, Instruction *, c->ids)};
     Instruction *results[GRADIENT_MOST_RESULTS];
     b.weights = make_weights(&b);
     b.core = b.failed ? NULL : make_core(&b);

@@ -77,6 +77,19 @@ int64_t attention_result_dim(const Instruction *dot, uint32_t side, int64_t dim)
     return result_dim(&s, dim);
 }
 
+/* Steps of the view's memory by the map's digits. */
+static bool add_view(const Mapped *m, const StridedView *v, ElementDigits *out)
+{
+    for (uint32_t d = 0; d < m->map.rank; d++) {
+        uint32_t n, k;
+        const ViewPiece *p = view_pieces_of(m->map.pieces, m->map.count, d, &n);
+        const ViewPiece *q = view_pieces_of(v->pieces, v->count, d, &k);
+        if (!element_digits_add(out, p, n, q, k))
+            return false;
+    }
+    return dtype_is_float(v->base->shape->dtype);
+}
+
 bool attention_array_digits(const Mapped *m, ElementDigits *out, const Instruction **base)
 {
     StridedView v;
@@ -84,14 +97,7 @@ bool attention_array_digits(const Mapped *m, ElementDigits *out, const Instructi
         return false;
     attention_follow(&v, NULL);
     *base = v.base;
-    for (uint32_t d = 0; d < m->map.rank; d++) {
-        uint32_t n, k;
-        const ViewPiece *p = view_pieces_of(m->map.pieces, m->map.count, d, &n);
-        const ViewPiece *q = view_pieces_of(v.pieces, v.count, d, &k);
-        if (!element_digits_add(out, p, n, q, k))
-            return false;
-    }
-    return dtype_is_float(v.base->shape->dtype);
+    return add_view(m, &v, out);
 }
 
 /* -- the softmax --------------------------------------------------------------------------------- */
@@ -151,19 +157,32 @@ static bool is_same(const Mapped *a, const Mapped *b)
     return a->inst == b->inst && element_map_equal(&a->map, &b->map);
 }
 
+/* In the same order in memory, dimensions of size 1 aside. */
+static bool has_same_order(const ElementMap *a, const ElementMap *b)
+{
+    bool is_same = a->count == b->count;
+    for (uint32_t i = 0; i < a->count && is_same; i++)
+        is_same = a->pieces[i].size == b->pieces[i].size &&
+                  a->pieces[i].stride == b->pieces[i].stride;
+    return is_same;
+}
+
 /* x - max of x: past the subtraction. Without one, x as it is. */
 static bool take_maxima(Mapped *x, AttentionParts *p)
 {
-    Mapped maxima, reduction, kept, read;
+    Mapped maxima, reduction, read;
+    p->masked = *x;
+    mapped_peel(x);
     if (x->inst->op != OP_SUBTRACT || !mapped_operand(x, 1, &maxima) ||
         !match_reduction(maxima, OP_MAXIMUM, p, &reduction, &read))
         return true;
     p->maxima = reduction.inst;
-    if (!mapped_operand(x, 0, &kept))
+    p->has_statistics = has_same_order(&reduction.map, &p->rows.map);
+    if (!mapped_operand(x, 0, &p->masked))
         return false;
-    mapped_peel(&kept);
-    *x = kept;
-    return is_same(&read, &kept);
+    *x = p->masked;
+    mapped_peel(x);
+    return is_same(&read, x);
 }
 
 /* e / sum of e, e = exp(x - max of x). */
@@ -177,12 +196,9 @@ static bool match_softmax(Mapped e, const Mapped *sum, Attention *a)
         !mapped_operand(&e, 0, &x))
         return false;
     p->sums = p->rows.inst;
+    p->has_statistics = true;
     p->exponentials = e;
-    mapped_peel(&x);
-    if (!take_maxima(&x, p))
-        return false;
-    p->masked = x;
-    return attention_match_scores(x, a);
+    return take_maxima(&x, p) && attention_match_scores(x, a);
 }
 
 /* e / sum or e * (1 / sum): e and the sum, repeated as it is. */
@@ -256,11 +272,33 @@ bool attention_score_operands(Attention *a, AttentionDigits *d)
     return true;
 }
 
+/* As far as the columns are side by side: the kernel reads a row's pieces at once. */
+static bool has_columns_inside(const Mapped *m, const StridedView *v, int64_t weight)
+{
+    for (uint32_t d = 0; d < m->map.rank; d++) {
+        uint32_t n, k;
+        const ViewPiece *p = view_pieces_of(m->map.pieces, m->map.count, d, &n);
+        const ViewPiece *q = view_pieces_of(v->pieces, v->count, d, &k);
+        if (n > 0 && p[n - 1].stride == weight)
+            return k > 0 && q[k - 1].stride == 1;
+    }
+    return false;
+}
+
 bool attention_bias_digits(const Attention *a, AttentionDigits *d)
 {
-    return a->parts.bias.inst == NULL ||
-           attention_array_digits(&a->parts.bias, &d->digits[ATTENTION_BIAS],
-                                  &d->base[ATTENTION_BIAS]);
+    const Mapped *m = &a->parts.bias;
+    StridedView v;
+    if (m->inst == NULL)
+        return true;
+    if (!view_start(m->inst, &v))
+        return false;
+    for (StridedView next = v; attention_step(&next);) {
+        if (has_columns_inside(m, &next, a->parts.column_weight))
+            v = next;
+    }
+    d->base[ATTENTION_BIAS] = v.base;
+    return add_view(m, &v, &d->digits[ATTENTION_BIAS]);
 }
 
 /* Where the sums lie, of which the statistics have shape and layout. */
@@ -430,6 +468,15 @@ static bool match_weights(const OutputDot *o, Attention *a)
            keeps_masked(a, &kept);
 }
 
+/* Without the statistics where those lie otherwise than heads that share k and v: only cuDNN asks for their steps. */
+static bool arrange(const Attention *a, const AttentionDigits *d,
+                    AttentionArray out[ATTENTION_ARRAYS])
+{
+    AttentionDigits all = *d, others = *d;
+    return (statistics_digits(a, &all) && attention_arrange(&all, &a->band, out)) ||
+           attention_arrange(&others, &a->band, out);
+}
+
 /* With the weights as operand !v_side. */
 static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_side,
                        Attention *out)
@@ -442,8 +489,7 @@ static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_s
     out->parts.column_weight = shape_elements(last->shape);
     if (!map_weights(o, out) || !match_weights(o, out) ||
         !attention_score_operands(out, &d) || !output_operands(out, o, &d) ||
-        !attention_bias_digits(out, &d) || !statistics_digits(out, &d) ||
-        !attention_arrange(&d, &out->band, arrays))
+        !attention_bias_digits(out, &d) || !arrange(out, &d, arrays))
         return false;
     out->q = arrays[ATTENTION_Q];
     out->k = arrays[ATTENTION_K];
@@ -461,16 +507,23 @@ bool attention_match(const Instruction *last, Attention *out)
            (match_from(&o, last, 1, out) || match_from(&o, last, 0, out));
 }
 
+static bool is_maxima(const Instruction *x, const AttentionParts *p)
+{
+    return x == p->maxima || (x->op == OP_RESHAPE && x->operands[0] == p->maxima);
+}
+
 static bool is_statistic(const Instruction *x, const AttentionParts *p)
 {
     const Instruction *log = x;
     if (p->maxima != NULL) {
-        uint32_t i = x->op == OP_ADD && x->operands[0] == p->maxima;
-        if (x->op != OP_ADD || x->operands[!i] != p->maxima)
+        if (x->op != OP_ADD)
+            return false;
+        uint32_t i = is_maxima(x->operands[0], p);
+        if (!is_maxima(x->operands[!i], p))
             return false;
         log = x->operands[i];
     }
-    return log->op == OP_LOG && log->operands[0] == p->sums;
+    return log->op == OP_LOG && log->operands[0] == p->sums && p->has_statistics;
 }
 
 bool attention_match_fusion(const Instruction *fusion, Attention *out,

@@ -56,16 +56,18 @@ typedef struct AttentionParts {
     uint32_t mask_steps;
     bool mask_is_negated;
     const Instruction *maxima,
-        *sums;                 /* reductions; no maxima where they are not taken off */
-    Mapped rows;               /* the sums */
+        *sums;           /* reductions; no maxima where they are not taken off */
+    bool has_statistics; /* maxima, reshaped, can be added to the sums' logarithms */
+    Mapped rows;         /* the sums */
     const Instruction *output; /* the second dot */
     int64_t column_weight, columns;
 } AttentionParts;
 
 typedef struct Attention {
     AttentionArray q, k, v, o;
-    AttentionArray bias;       /* [1 or batch, 1 or heads, 1 or rows, columns] */
-    AttentionArray statistics; /* [batch, heads, rows, 1], where the sums lie */
+    AttentionArray bias; /* [1 or batch, 1 or heads, 1 or rows, columns] */
+    AttentionArray
+        statistics; /* [batch, heads, rows, 1], where the sums lie; base NULL: not by such steps */
     double scale;
     double cap;  /* cap * tanh(scores / cap); 0: none */
     double fill; /* what stands for scores that do not count: its exponential is 0 */
@@ -103,6 +105,8 @@ bool attention_splat(const Instruction *inst, double *value);
 bool attention_scaling(const Instruction *inst, uint32_t *operand, double *factor);
 /* Past what moves, rounds or repeats elements. */
 bool attention_peel_repetitions(Mapped *m);
+/* Past one instruction that moves or widens the view's elements. */
+bool attention_step(StridedView *v);
 /* To where it lies in memory: past what moves it or widens it, and, where scale is given, past factors. */
 void attention_follow(StridedView *v, double *scale);
 

@@ -44,7 +44,7 @@ bool attention_call_of(const Instruction *inst, Attention *out)
         !shape_layouts_equal(shape_leaf(inst->shape, 0), out->o.base->shape))
         return false;
     if (statistics != NULL &&
-        (statistics->shape->dtype != DT_F32 ||
+        (statistics->shape->dtype != DT_F32 || out->statistics.base == NULL ||
          !shape_layouts_equal(statistics->shape, out->statistics.base->shape) ||
          !shape_layouts_equal(shape_leaf(inst->shape, 1), statistics->shape)))
         return false;

@@ -473,23 +473,34 @@ static bool find_cores(FormFinder *c, AttentionGradient *out)
 
 /* -- dimensions --------------------------------------------------------------------------------------- */
 
-/* The products' dimension for each of the exponentials', from the places of their elements. */
+/* The products' dimension whose steps among the exponentials are these; -1: there is none. */
+static int64_t product_dim(const FormFinder *c, int64_t size, int64_t step)
+{
+    const Mapped *m = &c->products;
+    for (uint32_t i = 0; i < m->inst->shape->rank; i++) {
+        uint32_t n;
+        const ViewPiece *p = view_pieces_of(m->map.pieces, m->map.count, i, &n);
+        if (n == 1 && p->stride == step && p->size == size)
+            return i;
+    }
+    return -1;
+}
+
+/* The products' dimension for each of the exponentials', from the places of their elements; those of size 1 in turn. */
 static bool find_product_dims(const FormFinder *c, AttentionGradient *out)
 {
-    const Shape *e = c->e->shape;
+    const Shape *e = c->e->shape, *g = c->products.inst->shape;
     int64_t step = 1;
-    if (c->products.inst->shape->rank != e->rank)
+    uint32_t one = g->rank;
+    if (g->rank != e->rank)
         return false;
     for (uint32_t d = e->rank; d-- > 0; step *= e->dims[d]) {
-        out->product_dims[d] = -1;
-        for (uint32_t i = 0; i < e->rank; i++) {
-            uint32_t n;
-            const ViewPiece *p =
-                view_pieces_of(c->products.map.pieces, c->products.map.count, i, &n);
-            bool is_one = e->dims[d] == 1 && c->products.inst->shape->dims[i] == 1;
-            if ((n == 1 && p->stride == step && p->size == e->dims[d]) ||
-                (is_one && i == d))
-                out->product_dims[d] = i;
+        if (e->dims[d] != 1) {
+            out->product_dims[d] = product_dim(c, e->dims[d], step);
+        } else {
+            while (one > 0 && g->dims[one - 1] != 1)
+                one--;
+            out->product_dims[d] = one > 0 ? (int64_t)--one : -1;
         }
         if (out->product_dims[d] < 0)
             return false;
@@ -554,7 +565,8 @@ bool attention_gradient_match(const Attention *a, AttentionGradient *out)
     FormFinder c;
     const AttentionParts *p = &a->parts;
     *out = (AttentionGradient){0};
-    if (a->empty_is_zero || !start(a, &c) || !has_shape(p->weights.inst, c.e->shape) ||
+    if (a->empty_is_zero || !p->has_statistics || !start(a, &c) ||
+        !has_shape(p->weights.inst, c.e->shape) ||
         !element_map_equal(&p->weights.map, &p->exponentials.map) || !find_cores(&c, out))
         return false;
     out->column = c.column;

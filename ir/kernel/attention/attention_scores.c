@@ -82,6 +82,11 @@ static bool step_over_factor(StridedView *v, double *scale)
     return true;
 }
 
+bool attention_step(StridedView *v)
+{
+    return is_widening(v->base) ? view_step_same(v, 0) : view_step(v);
+}
+
 /* A factor is passed only to what is as narrow as the operand again: the kernel reads no more bytes. */
 void attention_follow(StridedView *v, double *scale)
 {
@@ -89,9 +94,8 @@ void attention_follow(StridedView *v, double *scale)
     double factor = 1;
     uint32_t bits = float_bits(v->base);
     for (uint32_t i = 0; i < ATTENTION_STEPS; i++) {
-        bool goes_on =
-            is_widening(next.base) ? view_step_same(&next, 0) : view_step(&next);
-        if (!goes_on && (scale == NULL || !step_over_factor(&next, &factor)))
+        if (!attention_step(&next) &&
+            (scale == NULL || !step_over_factor(&next, &factor)))
             break;
         if (scale == NULL || float_bits(next.base) <= bits) {
             *v = next;
