@@ -217,6 +217,8 @@ typedef struct ScatterPlan {
         lanes; /* SCATTER_RUNS: free places side by side that a thread takes at once */
 } ScatterPlan;
 
+/* Sums and products are cut, before they are kernels, into pieces of so many updates: a run has at most two. */
+#define SCATTER_PIECE 64
 /* Sums of floats may be made by atomics, in any order: a frontend attribute, so that it shows in dumps. */
 void scatter_set_any_order(Instruction *scatter);
 /* The atomic operation that combines updates, so that their order is no matter; OP_COUNT: there is none. */

@@ -25,7 +25,7 @@
 #include "passes/simplify/rewrite.h"
 
 #define LEAST_UPDATES 256 /* fewer are walked over by every owner of a place */
-#define PIECE 64
+#define PIECE SCATTER_PIECE
 #define SCANNED_UPDATES 16384 /* scalars: so many are worth a scan over all of them */
 /* Many updates of few places are put together in parts, in shared memory: */
 #define BATCH_PLACES_BYTES 16384

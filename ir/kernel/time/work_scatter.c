@@ -1,4 +1,5 @@
 /* Scatters: a thread for each element of the updates, or owners of places that walk over all updates. */
+#include "ir/analysis/collective.h"
 #include "ir/base/divide.h"
 #include "ir/kernel/time/work_kinds.h"
 
@@ -118,12 +119,23 @@ static void walk_updates(WorkBuilder *b, const ScatterPlan *p, int64_t owners)
 }
 
 /* Threads begin with a few updates each, and go on until the last run that began there is over. */
+/* Updates of one place that stand side by side: where they were not cut, all that it has. */
+static double run_length(const ScatterPlan *p)
+{
+    OpCode op = collective_reduction(inst_called(p->inst, 0));
+    double places = (double)shape_elements(p->operand) / (double)p->free_places,
+           most = op == OP_ADD || op == OP_MULTIPLY ? 2 * SCATTER_PIECE - 1
+                                                    : (double)p->steps,
+           run = (double)p->steps / places;
+    run = run < most ? run : most;
+    return run > 1 ? run : 1;
+}
+
 static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
 {
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
     int64_t shares = ceil_div(p->steps, items);
-    double places = (double)shape_elements(p->operand) / (double)p->free_places;
-    double run = (double)p->steps > places ? (double)p->steps / places : 1;
+    double run = run_length(p);
     int64_t parts = p->free_places / p->lanes;
     const IndexExpr *linear = work_elements_of_thread(b, parts * shares, 1);
     const IndexExpr *first = ix_mul(b->ix, ix_floordiv(b->ix, linear, parts), items);
