@@ -19,8 +19,9 @@ typedef struct EmitterInput {
     const char *name;      /* of the kernel */
     const KernelArg *args; /* [arg_count] */
     uint32_t arg_count;
-    bool contract;           /* a * b + c may become fma */
-    Kernel *volatile *begun; /* where the kernel is noted from its beginning on */
+    bool contract; /* a * b + c may become fma */
+    Kernel *volatile
+        *begun; /* where the kernel is noted from its beginning on; NULL: nowhere */
     const struct SourceLines
         *lines; /* codegen/gx/lines.h; NULL: code does not say of which it is */
 } EmitterInput;
