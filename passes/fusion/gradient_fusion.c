@@ -182,10 +182,8 @@ static Instruction *make_weights(Body *b)
             place[n++] = d;
     }
     Instruction *x = score_inside(b, p->masked.inst);
-    if (b->failed || !shape_same_dims(x->shape, shape)) {
-        b->failed = true;
+    if (b->failed)
         return NULL;
-    }
     Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->statistics), place);
     x = rw_binary(&b->r, OP_SUBTRACT, shape, x, rows);
     x = rw_unary(&b->r, OP_EXPONENTIAL, shape, x);

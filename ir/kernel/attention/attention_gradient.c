@@ -567,7 +567,8 @@ bool attention_gradient_match(const Attention *a, AttentionGradient *out)
     *out = (AttentionGradient){0};
     if (a->empty_is_zero || !p->has_statistics || !start(a, &c) ||
         !has_shape(p->weights.inst, c.e->shape) ||
-        !element_map_equal(&p->weights.map, &p->exponentials.map) || !find_cores(&c, out))
+        !element_map_equal(&p->weights.map, &p->exponentials.map) ||
+        !element_map_equal(&p->masked.map, &p->exponentials.map) || !find_cores(&c, out))
         return false;
     out->column = c.column;
     if (!c.is_divided && out->over_sums == NULL)
