@@ -301,6 +301,7 @@ Instruction *rw_turned_dot(Rewriter *r, const Instruction *dot, Instruction *lef
 {
     const Shape *shape = rw_shape_in_order(r, dot->shape, rw_turned_dims(r, dot, false));
     Instruction *x = rw_like(r, dot, shape, 2, (Instruction *[]){left, right});
+    inst_forget_shape_facts(x);
     exchange(x, ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS);
     exchange(x, ATTR_LHS_CONTRACTING_DIMS, ATTR_RHS_CONTRACTING_DIMS);
     Ints precision = inst_ints(x, ATTR_OPERAND_PRECISION);
