@@ -50,7 +50,8 @@ void gx_repeat_end(Kernel *k, GxRepeat *r, const LLVMValueRef *next)
 
 /* -- text -------------------------------------------------------------------------------------------- */
 
-static const char label[] = "$L__BB", mark[] = "\t// repeat ";
+static const char label[] = "$L__BB", mark[] = "\t// begin inline asm\n\t// repeat ",
+                  mark_end[] = "\t// end inline asm\n";
 
 static bool starts_with(const char *text, const char *prefix)
 {
@@ -63,19 +64,34 @@ static const char *next_line(const char *p)
     return p + (*p == '\n');
 }
 
+/* "bra" as an opcode, behind a predicate or not: names may have these letters, too. */
 static bool is_jump(const char *line)
 {
-    const char *end = next_line(line), *jump = strstr(line, "bra");
-    return *line == '\t' && jump != NULL && jump < end;
+    if (*line++ != '\t')
+        return false;
+    if (*line == '@')
+        line += strcspn(line, " \n");
+    line += *line == ' ';
+    return starts_with(line, "bra") && strchr(".\t ", line[3]) != NULL;
 }
 
-/* The jump that ends the block whose label is at `head`, to which it goes if its condition holds; NULL: the block
- * ends otherwise. */
-static const char *jump_back(const char *head, const char *line)
+/* The first label, jump or mark from `line` on, or the end. */
+static const char *block_end(const char *line)
+{
+    while (*line != '\0' && !starts_with(line, "$L__") && !is_jump(line) &&
+           !starts_with(line, mark))
+        line = next_line(line);
+    return line;
+}
+
+/* The jump that ends the block whose label is at `head`, to which it goes if its condition holds, when the mark at `at` is
+ * the only one in it; NULL: the block is another one. */
+static const char *jump_back(const char *head, const char *at, const char *rest)
 {
     size_t length = strcspn(head, ":");
-    while (*line != '\0' && !starts_with(line, "$L__") && !is_jump(line))
-        line = next_line(line);
+    if (block_end(next_line(head)) != at)
+        return NULL;
+    const char *line = block_end(rest);
     if (!starts_with(line, "\t@%"))
         return NULL;
     const char *to = strstr(line, label), *end = next_line(line);
@@ -98,23 +114,23 @@ static const char *label_before(const char *first, const char *p)
 
 const char *ptx_write_out(Arena *a, const char *ptx)
 {
-    static const char before[] = "\t// begin inline asm\n",
-                      behind[] = "\t// end inline asm\n";
     const char *from = ptx;
     Text t;
     text_init(&t, a);
     for (const char *p = ptx; (p = strstr(p, mark)) != NULL;) {
-        const char *head = label_before(from, p), *first = p - (sizeof before - 1),
-                   *rest = next_line(p) + (sizeof behind - 1);
+        const char *head = label_before(from, p), *at = p, *rest = next_line(next_line(p));
         unsigned long count = strtoul(p + sizeof mark - 1, NULL, 10);
-        const char *end = head != NULL ? jump_back(head, rest) : NULL;
         p = rest;
+        if (head == NULL || !starts_with(rest, mark_end))
+            continue;
+        p = rest = next_line(rest);
+        const char *end = jump_back(head, at, rest);
         if (end == NULL)
             continue;
         const char *body = next_line(head);
         text_add(&t, from, (size_t)(body - from));
         for (unsigned long i = 0; i < count; i++) {
-            text_add(&t, body, (size_t)(first - body));
+            text_add(&t, body, (size_t)(at - body));
             text_add(&t, rest, (size_t)(end - rest));
         }
         p = from = next_line(end);

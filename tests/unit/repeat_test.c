@@ -29,6 +29,10 @@ static void steps_stand_one_behind_the_other(void **state)
     check(HEAD MARK("2") "\tB;\n" BACK
                          "$L__BB0_2:\n" MARK("2") "\tD;\n\t@%p2 bra \t$L__BB0_2;\n",
           HEAD "\tB;\n\tB;\n$L__BB0_2:\n\tD;\n\tD;\n");
+    /* names with the letters of a jump */
+    check(HEAD MARK("2") "\tld.b32 \t%r2, [library_1+4];\n\tbrand;\n" BACK,
+          HEAD "\tld.b32 \t%r2, [library_1+4];\n\tbrand;\n"
+               "\tld.b32 \t%r2, [library_1+4];\n\tbrand;\n");
 }
 
 /* Whatever is not a block that jumps to itself alone, by a condition, stays as it is. */
@@ -43,6 +47,13 @@ static void other_text_stays(void **state)
         HEAD MARK("2") "\tB;\n$L__BB0_2:\n\tC;\n" BACK,
         HEAD MARK("2") "\tB;\n\tret;\n",
         MARK("2") "\tB;\n" BACK,
+        HEAD "\t@%p2 bra \t$L__BB0_3;\n" MARK("2") "\tB;\n" BACK,
+        HEAD "\t@!%p2 bra.uni \t$L__BB0_3;\n" MARK("2") "\tB;\n" BACK,
+        HEAD MARK("2") "\tB;\n" MARK("2") "\tB;\n" BACK,
+        HEAD "\t.loc\t1 7 3 // a\t// repeat 2\n\tB;\n" BACK,
+        "\t// repeat 2\n" HEAD "\tB;\n" BACK,
+        HEAD "\t// begin inline asm\n\t// repeat 2\n\tB;\n" BACK,
+        HEAD "\t// begin inline asm\n\t// repeat 2",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check(texts[i], texts[i]);
