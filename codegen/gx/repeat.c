@@ -118,7 +118,8 @@ const char *ptx_write_out(Arena *a, const char *ptx)
     Text t;
     text_init(&t, a);
     for (const char *p = ptx; (p = strstr(p, mark)) != NULL;) {
-        const char *head = label_before(from, p), *at = p, *rest = next_line(next_line(p));
+        const char *head = label_before(from, p), *at = p,
+                   *rest = next_line(next_line(p));
         unsigned long count = strtoul(p + sizeof mark - 1, NULL, 10);
         p = rest;
         if (head == NULL || !starts_with(rest, mark_end))

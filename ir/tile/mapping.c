@@ -268,6 +268,14 @@ static bool is_wide_factor(TileMapping *m, TileFactor *f, const Target *target)
     return f->is_copied && bits_of(f->value) == 16 && f->vector == WIDE_PIECE;
 }
 
+/* wgmma names the sums of all columns at once, so that none of them can be spilled. */
+static bool has_wide_registers(const TileMapping *m, int64_t columns)
+{
+    enum { BESIDE = 32, GRANULE = 8 /* registers: ptxas asks for 26 beside the sums */ };
+    int64_t most = TARGET_REGISTERS / (tile_warps(m) * TARGET_WARP) / GRANULE * GRANULE;
+    return columns / 2 + BESIDE <= most;
+}
+
 /* Whether four warps along the rows can multiply together, either side being the rows; if not, the sides are to be taken
  * again. */
 static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *target)
@@ -278,13 +286,13 @@ static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *tar
     for (uint32_t swap = 0; swap < 2; swap++) {
         take_sides(m, warps, swap, target);
         int64_t columns = p->dims[m->column].size / m->warps[1];
-        m->is_wide = m->core != NULL && m->dot->dtype == DT_F32 &&
-                     m->warps[0] % WIDE_WARPS == 0 &&
-                     p->dims[m->row].size >= WIDE_ROWS * (m->warps[0] / WIDE_WARPS) &&
-                     columns >= WIDE_LEAST_COLUMNS && columns <= WIDE_MOST_COLUMNS &&
-                     p->dims[m->term].size >= WIDE_TERMS &&
-                     is_wide_factor(m, &m->factors[0], target) &&
-                     is_wide_factor(m, &m->factors[1], target);
+        m->is_wide =
+            m->core != NULL && m->dot->dtype == DT_F32 && m->warps[0] % WIDE_WARPS == 0 &&
+            p->dims[m->row].size >= WIDE_ROWS * (m->warps[0] / WIDE_WARPS) &&
+            columns >= WIDE_LEAST_COLUMNS && columns <= WIDE_MOST_COLUMNS &&
+            has_wide_registers(m, columns) && p->dims[m->term].size >= WIDE_TERMS &&
+            is_wide_factor(m, &m->factors[0], target) &&
+            is_wide_factor(m, &m->factors[1], target);
         if (m->is_wide)
             return true;
     }

@@ -115,75 +115,7 @@ static WidePlan plan_of(const Instruction *hero)
     return p;
 }
 
-static const char *sizes_illegal(const Instruction *hero)
-{
-    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
-    const Shape *x = hero->operands[0]->shape, *w = hero->operands[1]->shape,
-                *y = hero->shape;
-    int64_t channels = x->dims[l->lhs_feature], columns = y->dims[l->out_spatial[X]];
-    if (shape_elements(y) == 0 || channels == 0 ||
-        y->dims[l->out_feature] % WIDE_ROWS != 0)
-        return "there are not whole tiles of channels and features";
-    if (channels % TAPS_STEP != 0) {
-        WidePlan p = plan_of(hero);
-        const char *few = wide_rows_illegal(&p);
-        if (few != NULL)
-            return few;
-    } else if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
-        return "rows of the image are not whole vectors";
-    if (l->out_feature == 1 && columns % 2 != 0)
-        return "rows of the result are not whole pairs";
-    if (columns > MOST_COLUMNS)
-        return "rows of the result are too long";
-    if (shape_elements(x) / channels > TAPS_MOST_PLACES ||
-        x->dims[0] * channels > TAPS_MOST_ROWS || shape_elements(w) > TAPS_MOST_ROWS ||
-        shape_elements(y) / y->dims[l->out_feature] > TAPS_MOST_PLACES)
-        return "there are too many places, or too many channels of all images";
-    return NULL;
-}
-
-static const TapRules rules = {
-    .labels = labels_illegal, .window = window_illegal, .sizes = sizes_illegal};
-
-bool wide_convolution_fits(const Instruction *conv)
-{
-    return taps_fit(conv, &rules);
-}
-
-bool wide_convolution_takes_rows(const Instruction *conv, const Target *t)
-{
-    static const TapRules any_filter = {
-        .labels = images_illegal, .window = window_illegal, .sizes = sizes_illegal};
-    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
-    return t->tiles != TILES_NONE && target_has(t, FEATURE_CP_ASYNC) &&
-           taps_fit(conv, &any_filter) &&
-           conv->operands[0]->shape->dims[l->lhs_feature] % TAPS_STEP != 0;
-}
-
-const char *illegal_wide_convolution(FusionFacts *f, KernelKind kind)
-{
-    return taps_illegal(f, kind, &rules);
-}
-
-bool suits_wide_convolution(FusionFacts *f, KernelKind kind)
-{
-    return taps_suit(f, kind, &rules);
-}
-
-/* -- the plan ------------------------------------------------------------------------------------ */
-
-void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
-{
-    (void)f;
-    const Instruction *hero = fusion_hero(d->fusion, kernel_kind_info[d->kind].hero);
-    WidePlan *p = ARENA_NEW(d->arena, WidePlan);
-    *p = plan_of(hero);
-    if (p->channels % TAPS_STEP != 0)
-        wide_rows_plan(p);
-    if (!target_has(d->target, FEATURE_WARPGROUP))
-        p->core = taps_core(d, hero->operands[0]->shape->dtype);
-    d->plan.wide = p;
-}
+/* -- shared memory ------------------------------------------------------------------------------- */
 
 /* Columns of wgmma for so many rows, of which the last one ends with its last result. */
 static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
@@ -243,6 +175,87 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
     r.filter_stride = (uint32_t)(p->is_transposed ? apart : WIDE_PIECE * piece);
     r.stage_bytes = (uint64_t)(chunks * apart);
     *out = r;
+}
+
+/* Of whole steps of channels: one row of results on any GPU. */
+static bool has_room(const WidePlan *p)
+{
+    KernelConfig c = {.tile = {WIDE_ROWS, 1}, .warps = {4, 1}, .depth = TAPS_STEP};
+    WideStorage s = {.pitch = pitch_of(p), .group_rows = 1};
+    tap_storage(p, &c, &s);
+    return s.patch_bytes + STAGES * s.stage_bytes <= WIDE_LEAST_SHARED;
+}
+
+static const char *sizes_illegal(const Instruction *hero)
+{
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const Shape *x = hero->operands[0]->shape, *w = hero->operands[1]->shape,
+                *y = hero->shape;
+    int64_t channels = x->dims[l->lhs_feature], columns = y->dims[l->out_spatial[X]];
+    if (shape_elements(y) == 0 || channels == 0 ||
+        y->dims[l->out_feature] % WIDE_ROWS != 0)
+        return "there are not whole tiles of channels and features";
+    WidePlan p = plan_of(hero);
+    if (channels % TAPS_STEP != 0) {
+        const char *few = wide_rows_illegal(&p);
+        if (few != NULL)
+            return few;
+    } else if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
+        return "rows of the image are not whole vectors";
+    if (l->out_feature == 1 && columns % 2 != 0)
+        return "rows of the result are not whole pairs";
+    if (columns > MOST_COLUMNS)
+        return "rows of the result are too long";
+    if (shape_elements(x) / channels > TAPS_MOST_PLACES ||
+        x->dims[0] * channels > TAPS_MOST_ROWS || shape_elements(w) > TAPS_MOST_ROWS ||
+        shape_elements(y) / y->dims[l->out_feature] > TAPS_MOST_PLACES)
+        return "there are too many places, or too many channels of all images";
+    return channels % TAPS_STEP != 0 || has_room(&p)
+               ? NULL
+               : "the rows of a window have no room in shared memory";
+}
+
+static const TapRules rules = {
+    .labels = labels_illegal, .window = window_illegal, .sizes = sizes_illegal};
+
+bool wide_convolution_fits(const Instruction *conv)
+{
+    return taps_fit(conv, &rules);
+}
+
+bool wide_convolution_takes_rows(const Instruction *conv, const Target *t)
+{
+    static const TapRules any_filter = {
+        .labels = images_illegal, .window = window_illegal, .sizes = sizes_illegal};
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    return t->tiles != TILES_NONE && target_has(t, FEATURE_CP_ASYNC) &&
+           taps_fit(conv, &any_filter) &&
+           conv->operands[0]->shape->dims[l->lhs_feature] % TAPS_STEP != 0;
+}
+
+const char *illegal_wide_convolution(FusionFacts *f, KernelKind kind)
+{
+    return taps_illegal(f, kind, &rules);
+}
+
+bool suits_wide_convolution(FusionFacts *f, KernelKind kind)
+{
+    return taps_suit(f, kind, &rules);
+}
+
+/* -- the plan ------------------------------------------------------------------------------------ */
+
+void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    const Instruction *hero = fusion_hero(d->fusion, kernel_kind_info[d->kind].hero);
+    WidePlan *p = ARENA_NEW(d->arena, WidePlan);
+    *p = plan_of(hero);
+    if (p->channels % TAPS_STEP != 0)
+        wide_rows_plan(p);
+    if (!target_has(d->target, FEATURE_WARPGROUP))
+        p->core = taps_core(d, hero->operands[0]->shape->dtype);
+    d->plan.wide = p;
 }
 
 void wide_storage(const KernelDesign *d, WideStorage *out)
@@ -324,6 +337,24 @@ static int64_t most_depth(const WidePlan *p)
     return depth;
 }
 
+/* Where shared memory has room for none of the shapes: the most rows, and then terms, of one tile that it has room for. */
+static int64_t least_rows(const KernelDesign *open, int64_t most, int64_t *depth)
+{
+    bool is_cut = open->plan.wide->pieces == 0;
+    double seconds;
+    for (int64_t k = *depth; k >= TAPS_STEP; k /= 2) {
+        for (int64_t rows = most; rows > 0; rows--) {
+            if (seconds_of(open, (const int64_t[]){1, 1}, rows, k, &seconds)) {
+                *depth = k;
+                return rows;
+            }
+        }
+        if (!is_cut)
+            break;
+    }
+    return most;
+}
+
 void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
 {
     enum { SHAPES = 3 };
@@ -350,6 +381,8 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
             depth = k;
         }
     }
+    if (best_seconds == 0 && d->target != NULL)
+        best_rows = least_rows(&open, best_rows, &depth);
     complete(p, shapes[best], best_rows, depth, c);
 }
 
