@@ -138,10 +138,13 @@ bool mapped_operand(const Mapped *m, uint32_t operand, Mapped *out)
     return true;
 }
 
-static bool is_float_convert(const Instruction *inst)
+bool conversion_is_close(const Instruction *inst)
 {
-    return inst->op == OP_CONVERT && dtype_is_float(inst->shape->dtype) &&
-           dtype_is_float(inst->operands[0]->shape->dtype);
+    enum { LEAST_BITS = 16 };
+    DType from = inst->operands[0]->shape->dtype, to = inst->shape->dtype;
+    return dtype_is_float(from) && dtype_is_float(to) &&
+           (dtype_info[to].bits >= LEAST_BITS ||
+            dtype_info[to].bits > dtype_info[from].bits || to == from);
 }
 
 void mapped_peel(Mapped *m)
@@ -149,7 +152,8 @@ void mapped_peel(Mapped *m)
     for (;;) {
         OpCode op = m->inst->op;
         bool is_move = op == OP_COPY || op == OP_TRANSPOSE || op == OP_RESHAPE ||
-                       op == OP_BITCAST || is_float_convert(m->inst);
+                       op == OP_BITCAST ||
+                       (op == OP_CONVERT && conversion_is_close(m->inst));
         if (!is_move || !mapped_operand(m, 0, m))
             return;
     }

@@ -23,7 +23,10 @@ typedef struct Mapped {
 bool mapped_start(const Instruction *inst, Mapped *out);
 /* To an operand, of whose elements each is read for those of the same places. False: inst reads it otherwise. */
 bool mapped_operand(const Mapped *m, uint32_t operand, Mapped *out);
-/* Past conversions between floating-point types and what only moves elements. */
+/* A conversion between floating-point types that rounds to no fewer than 16 bits: kernels that keep wider values are
+ * within the tolerance of results. What is rounded to f8 and widened again is meant to be rounded. */
+bool conversion_is_close(const Instruction *inst);
+/* Past close conversions and what only moves elements. */
 void mapped_peel(Mapped *m);
 /* With one more dimension of a single piece. */
 bool mapped_insert(const ElementMap *m, uint32_t dim, int64_t size, int64_t stride,

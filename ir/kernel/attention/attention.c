@@ -381,6 +381,12 @@ static bool is_move(const Instruction *x)
            x->op == OP_RESHAPE || x->op == OP_BITCAST;
 }
 
+/* Values that are rounded to f8 leave as that, if at all. */
+static bool is_output_move(const Instruction *x, bool is_last)
+{
+    return is_move(x) && (x->op != OP_CONVERT || is_last || conversion_is_close(x));
+}
+
 /* From the result to the dot, past a division by the sums. The index space is the result's. */
 static bool find_output(const Instruction *last, OutputDot *out)
 {
@@ -392,7 +398,7 @@ static bool find_output(const Instruction *last, OutputDot *out)
     while (out->dot.inst->op != OP_DOT) {
         Mapped next, x = out->dot;
         if (n == ATTENTION_STEPS ||
-            !(is_move(x.inst)
+            !(is_output_move(x.inst, n == 0)
                   ? mapped_operand(&x, 0, &next)
                   : out->sums.inst == NULL && split_quotient(&x, &next, &out->sums)))
             return false;
@@ -435,6 +441,8 @@ static bool peel_kept(Mapped *w, Mapped *mask)
 {
     double zero;
     mask->inst = NULL;
+    if (w->inst->op == OP_CONVERT && !mapped_operand(w, 0, w))
+        return false; /* the dot's own type, f8 perhaps */
     mapped_peel(w);
     if (w->inst->op != OP_SELECT)
         return true;

@@ -60,7 +60,7 @@ static bool is_rounding(const Instruction *inst)
 {
     return inst->op == OP_CONVERT && is_float_array(inst) &&
            is_float_array(inst->operands[0]) &&
-           float_bits(inst->operands[0]) > float_bits(inst);
+           float_bits(inst->operands[0]) > float_bits(inst) && conversion_is_close(inst);
 }
 
 static bool is_widening(const Instruction *inst)
