@@ -20,10 +20,10 @@ typedef struct EmitterInput {
     const KernelArg *args; /* [arg_count] */
     uint32_t arg_count;
     bool contract; /* a * b + c may become fma */
-    Kernel *volatile
-        *begun; /* where the kernel is noted from its beginning on; NULL: nowhere */
-    const struct SourceLines
-        *lines; /* codegen/gx/lines.h; NULL: code does not say of which it is */
+    /* Where the kernel is noted from its beginning on; NULL: nowhere. */
+    Kernel *volatile *begun;
+    /* codegen/gx/lines.h; NULL: code does not say of which it is. */
+    const struct SourceLines *lines;
 } EmitterInput;
 
 typedef Kernel *EmitterFn(const EmitterInput *in);

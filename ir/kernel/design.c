@@ -4,6 +4,8 @@
 #include "ir/base/bug.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
+#include "ir/kernel/time/kernel_time.h"
+#include "ir/kernel/time/work_kinds.h"
 #include "ir/print/print.h"
 
 static const struct {
@@ -73,6 +75,24 @@ static void design(const Instruction *fusion, const Target *t, const Config *tun
         d->unsupported = d->wrong;
         d->wrong = NULL;
     }
+}
+
+bool design_seconds(const KernelDesign *d, const KernelConfig *config, double *seconds)
+{
+    Arena *a = arena_scratch();
+    KernelDesign trial = *d;
+    KernelWork work;
+    trial.arena = a;
+    trial.config = *config;
+    bool good = rows[d->kind].refuse(&trial) == NULL;
+    if (good) {
+        rows[d->kind].geometry(&trial);
+        work_of_kind(&trial, &work);
+        *seconds = kernel_time(&work, d->target->device).seconds;
+        good = trial.unsupported == NULL;
+    }
+    arena_destroy(a);
+    return good;
 }
 
 void kernel_design(const Instruction *fusion, const Target *t, Arena *a,

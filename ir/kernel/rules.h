@@ -71,6 +71,11 @@ const char *hero_leaves_illegal(const Instruction *fusion, OpCode op);
 /* What a value is under another shape of the same bytes at most. */
 const Instruction *behind_bitcasts(const Instruction *inst);
 
+/* -- design.c ------------------------------------------------------------------------------------ */
+
+/* What the model says of a configuration without open fields; false: it is refused, or its grid is too large. */
+bool design_seconds(const KernelDesign *d, const KernelConfig *config, double *seconds);
+
 /* -- config.c ------------------------------------------------------------------------------------ */
 
 /* What a text says, into those fields of d->config that have no value yet; NULL, or what is wrong with it. */

@@ -9,8 +9,6 @@
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
-#include "ir/kernel/time/kernel_time.h"
-#include "ir/kernel/time/work_kinds.h"
 
 enum {
     Y,
@@ -180,20 +178,9 @@ static void complete(size_t shape, int64_t depth, KernelConfig *c)
 static bool seconds_of(const KernelDesign *d, size_t shape, int64_t depth,
                        double *seconds)
 {
-    Arena *a = arena_scratch();
-    KernelDesign trial = *d;
-    KernelWork work;
-    trial.arena = a;
-    complete(shape, depth, &trial.config);
-    bool good = refuse_image_convolution(&trial) == NULL;
-    if (good) {
-        geometry_image_convolution(&trial);
-        work_image_convolution(&trial, &work);
-        *seconds = kernel_time(&work, d->target->device).seconds;
-        good = trial.unsupported == NULL;
-    }
-    arena_destroy(a);
-    return good;
+    KernelConfig c = d->config;
+    complete(shape, depth, &c);
+    return design_seconds(d, &c, seconds);
 }
 
 void configure_image_convolution(const KernelDesign *d, KernelConfig *c)

@@ -9,8 +9,7 @@
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
-#include "ir/kernel/time/kernel_time.h"
-#include "ir/kernel/time/work_kinds.h"
+#include "ir/kernel/rules.h"
 
 enum {
     Y,
@@ -280,20 +279,9 @@ static void complete(int64_t groups, int64_t rows, KernelConfig *c)
 static bool seconds_of(const KernelDesign *d, int64_t groups, int64_t rows,
                        double *seconds)
 {
-    Arena *a = arena_scratch();
-    KernelDesign trial = *d;
-    KernelWork work;
-    trial.arena = a;
-    complete(groups, rows, &trial.config);
-    bool good = refuse_row_gradient(&trial) == NULL;
-    if (good) {
-        geometry_row_gradient(&trial);
-        work_row_gradient(&trial, &work);
-        *seconds = kernel_time(&work, d->target->device).seconds;
-        good = trial.unsupported == NULL;
-    }
-    arena_destroy(a);
-    return good;
+    KernelConfig c = d->config;
+    complete(groups, rows, &c);
+    return design_seconds(d, &c, seconds);
 }
 
 void configure_row_gradient(const KernelDesign *d, KernelConfig *c)

@@ -9,8 +9,6 @@
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
-#include "ir/kernel/time/kernel_time.h"
-#include "ir/kernel/time/work_kinds.h"
 
 enum {
     Y,
@@ -298,20 +296,9 @@ static void complete(const WidePlan *p, const int64_t groups[2], int64_t rows,
 static bool seconds_of(const KernelDesign *d, const int64_t groups[2], int64_t rows,
                        int64_t depth, double *seconds)
 {
-    Arena *a = arena_scratch();
-    KernelDesign trial = *d;
-    KernelWork work;
-    trial.arena = a;
-    complete(d->plan.wide, groups, rows, depth, &trial.config);
-    bool good = refuse_wide_convolution(&trial) == NULL;
-    if (good) {
-        geometry_wide_convolution(&trial);
-        work_wide_convolution(&trial, &work);
-        *seconds = kernel_time(&work, d->target->device).seconds;
-        good = trial.unsupported == NULL;
-    }
-    arena_destroy(a);
-    return good;
+    KernelConfig c = d->config;
+    complete(d->plan.wide, groups, rows, depth, &c);
+    return design_seconds(d, &c, seconds);
 }
 
 /* The most rows of a run, or the most that divide the result's. */

@@ -10,6 +10,11 @@ static WorkFn *const functions[KERNEL_COUNT] = {
 #include "ir/kernel/kernels.def"
 };
 
+void work_of_kind(const KernelDesign *d, KernelWork *out)
+{
+    functions[d->kind](d, out);
+}
+
 enum { PLAIN_THREADS = 128, PLAIN_BYTES = 16 };
 
 static double leaf_bytes(const Shape *s)

@@ -13,6 +13,8 @@
 typedef void WorkFn(const KernelDesign *d, KernelWork *out);
 #define KERNEL(id, name, family, ...) WorkFn work_##family;
 #include "ir/kernel/kernels.def"
+/* By the function of the design's kind. */
+void work_of_kind(const KernelDesign *d, KernelWork *out);
 
 /* -- what kinds share ------------------------------------------------------------------------------ */
 
