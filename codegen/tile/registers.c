@@ -489,30 +489,30 @@ LLVMValueRef *tile_registers(TileLower *l, const TileOp *op, const LinearLayout 
     return t->registers;
 }
 
-/* The layout that each operation was last met in, by id: what several read is not walked for each of them. */
-typedef const LinearLayout **MetLayouts;
+/* The layout that each operation was last seen in, by id: what several read is not walked for each of them. */
+typedef const LinearLayout **SeenLayouts;
 
-static MetLayouts no_layouts(const TileLower *l)
+static SeenLayouts no_layouts(const TileLower *l)
 {
     return ARENA_ARRAY(l->k->arena, const LinearLayout *, l->p->op_count);
 }
 
-static bool is_met(const TileLower *l, MetLayouts met, const TileOp *op,
-                   const LinearLayout *layout)
+static bool is_seen(const TileLower *l, SeenLayouts seen, const TileOp *op,
+                    const LinearLayout *layout)
 {
-    if (met[op->id] != NULL && linear_equal(met[op->id], layout))
+    if (seen[op->id] != NULL && linear_equal(seen[op->id], layout))
         return true;
     LinearLayout *copy = ARENA_NEW(l->k->arena, LinearLayout);
     *copy = *layout;
-    met[op->id] = copy;
+    seen[op->id] = copy;
     return false;
 }
 
 static void prepare(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                    MetLayouts met)
+                    SeenLayouts seen)
 {
     LinearLayout own = layout_of(op, layout);
-    if (is_met(l, met, op, &own))
+    if (is_seen(l, seen, op, &own))
         return;
     if (op->depth == 0) {
         tile_registers(l, op, &own);
@@ -521,7 +521,7 @@ static void prepare(TileLower *l, const TileOp *op, const LinearLayout *layout,
     if (op->kind == TILE_REDUCE)
         own = l->reduced;
     for (uint32_t i = 0; i < op->operand_count && op->kind != TILE_DOT; i++)
-        prepare(l, op->operands[i], &own, met);
+        prepare(l, op->operands[i], &own, seen);
 }
 
 void tile_prepare(TileLower *l, const TileOp *op, const LinearLayout *layout)
@@ -620,13 +620,13 @@ static void load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layou
 }
 
 static void load_all_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                           LLVMValueRef condition, MetLayouts met)
+                           LLVMValueRef condition, SeenLayouts seen)
 {
     LinearLayout own = layout_of(op, layout);
-    if (op->depth == 0 || is_met(l, met, op, &own) || known(l, op, &own) != NULL)
+    if (op->depth == 0 || is_seen(l, seen, op, &own) || known(l, op, &own) != NULL)
         return;
     for (uint32_t i = 0; i < op->operand_count; i++)
-        load_all_ahead(l, op->operands[i], &own, condition, met);
+        load_all_ahead(l, op->operands[i], &own, condition, seen);
     if (op->kind != TILE_LOAD)
         return;
     const char *outer = l->k->at;

@@ -1,11 +1,10 @@
 /* See mapping.h. */
-#include "ir/tile/mapping.h"
+#include "ir/tile/mapping_parts.h"
 
 #include <string.h>
 
 enum {
-    MOST_VECTOR = 128, /* bits of an access */
-    MOST_HELD = 40,    /* words of a factor that a thread holds */
+    MOST_HELD = 40, /* words of a factor that a thread holds */
     MOST_HELD_VECTOR = 4,
     LANE_BITS = 5,
     /* of wgmma: warps, rows, columns (fewer are not worth reading 64 rows for), terms */
@@ -17,24 +16,6 @@ enum {
     WIDE_TERMS = 16,
     WIDE_PIECE = 3, /* numbers in 16 bytes, rows of a matrix; as bits */
 };
-
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + TILE_SHARED_ALIGN - 1) / TILE_SHARED_ALIGN * TILE_SHARED_ALIGN;
-}
-
-static uint32_t log2_of(int64_t n)
-{
-    uint32_t bits = 0;
-    while (n >> (bits + 1) != 0)
-        bits++;
-    return bits;
-}
-
-static uint32_t bits_of(const TileOp *op)
-{
-    return dtype_info[op->dtype].bits;
-}
 
 /* -- what lies side by side -------------------------------------------------------------------- */
 
@@ -102,7 +83,7 @@ static uint32_t longest_vector(const TileProgram *p, const TileOp *op,
     uint32_t best = 0;
     *dim = dims[0];
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t vector = most, size = log2_of(p->dims[dims[i]].size);
+        uint32_t vector = most, size = tile_log2(p->dims[dims[i]].size);
         vector = vector < size ? vector : size;
         while (vector > best && !tile_is_vector(p, op, dims[i], vector))
             vector--;
@@ -136,7 +117,7 @@ static LinearLayout copies(const TileMapping *m, uint32_t bits)
 static uint32_t repeats(const TileMapping *m, uint32_t dim, uint32_t of_core,
                         uint32_t warps)
 {
-    return log2_of(m->program->dims[dim].size / of_core / warps);
+    return tile_log2(m->program->dims[dim].size / of_core / warps);
 }
 
 static LinearLayout core_layout(const TileMapping *m, TensorOperand operand)
@@ -156,15 +137,13 @@ uint32_t tile_core_steps(const TileMapping *m)
     return (uint32_t)m->program->dims[m->term].size / m->core->k / m->slices;
 }
 
-/* Each warp has a part of the tile of its own; a fragment's registers are those of the instruction, then those of its
- * repetitions along the tile, then along the sums. */
-static void lay_out_fragments(TileMapping *m)
+void tile_lay_out(TileMapping *m)
 {
     uint32_t rows = repeats(m, m->row, m->core->m, m->warps[0]),
              columns = repeats(m, m->column, m->core->n, m->warps[1]),
-             terms = log2_of(tile_core_steps(m));
-    uint32_t row_warps = log2_of(m->warps[0]), column_warps = log2_of(m->warps[1]),
-             slices = log2_of(m->slices), group = m->is_wide ? WIDE_WARP_BITS : 0;
+             terms = tile_log2(tile_core_steps(m));
+    uint32_t row_warps = tile_log2(m->warps[0]), column_warps = tile_log2(m->warps[1]),
+             slices = tile_log2(m->slices), group = m->is_wide ? WIDE_WARP_BITS : 0;
     LinearLayout c = core_layout(m, TENSOR_C), a = core_layout(m, TENSOR_A),
                  b = core_layout(m, TENSOR_B);
     c = times(c, along(m, LINEAR_REGISTER, m->column, columns));
@@ -187,9 +166,9 @@ static void lay_out_fragments(TileMapping *m)
     m->factors[1].fragment = times(b, along(m, LINEAR_WARP, m->term, slices));
 }
 
-static uint32_t only_dim(uint32_t dims)
+uint32_t tile_only_dim(uint32_t dims)
 {
-    return log2_of(dims);
+    return tile_log2(dims);
 }
 
 /* Which of the program's sides is the instruction's rows. */
@@ -198,9 +177,9 @@ static void take_sides(TileMapping *m, const uint32_t *warps, uint32_t swap,
 {
     TileOp *const *factors = m->dot->operands;
     uint32_t over = m->dot->over;
-    uint32_t y = only_dim(factors[0]->dims & ~over),
-             x = only_dim(factors[1]->dims & ~over);
-    m->term = only_dim(over);
+    uint32_t y = tile_only_dim(factors[0]->dims & ~over),
+             x = tile_only_dim(factors[1]->dims & ~over);
+    m->term = tile_only_dim(over);
     m->row = swap ? x : y;
     m->column = swap ? y : x;
     m->factors[0] = (TileFactor){.value = factors[swap]};
@@ -232,26 +211,27 @@ static bool has_all(const TileOp *load, uint32_t dims)
     return (load->dims & dims) == dims;
 }
 
-/* The load of what is most of a value's bytes: over all of its dimensions, of the widest type. */
-static const TileOp *main_load(const TileProgram *p, const TileOp *value)
+/* Of the loads over all dimensions of a value that of the widest type, which is most of its bytes, or of the narrowest. */
+static const TileOp *find_load(const TileProgram *p, const TileOp *value, bool is_narrow)
 {
     const TileOp **loads, *best = NULL;
     uint32_t count = tile_loads(p, value, &loads);
     for (uint32_t i = 0; i < count; i++) {
         if (has_all(loads[i], value->dims) &&
-            (best == NULL || bits_of(loads[i]) > bits_of(best)))
+            (best == NULL || (is_narrow ? tile_bits(loads[i]) < tile_bits(best)
+                                        : tile_bits(loads[i]) > tile_bits(best))))
             best = loads[i];
     }
     return best;
 }
 
-static void choose_way(TileMapping *m, TileFactor *f, const Target *target)
+void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target)
 {
     const TileProgram *p = m->program;
-    uint32_t other = only_dim(f->value->dims & ~m->dot->over), dims[] = {m->term, other},
-             bits = bits_of(f->value);
-    uint32_t most = bits <= MOST_VECTOR ? log2_of(MOST_VECTOR / bits) : 0;
-    const TileOp *load = main_load(p, f->value);
+    uint32_t other = tile_only_dim(f->value->dims & ~m->dot->over),
+             dims[] = {m->term, other}, bits = tile_bits(f->value);
+    uint32_t most = bits <= TILE_MOST_VECTOR ? tile_log2(TILE_MOST_VECTOR / bits) : 0;
+    const TileOp *load = find_load(p, f->value, false);
     f->fast = m->term;
     if (load != NULL)
         f->vector = longest_vector(p, load, dims, 2, most, &f->fast);
@@ -264,8 +244,8 @@ static void choose_way(TileMapping *m, TileFactor *f, const Target *target)
 /* Both factors are copied in pieces of 16 bytes, 8 numbers. */
 static bool is_wide_factor(TileMapping *m, TileFactor *f, const Target *target)
 {
-    choose_way(m, f, target);
-    return f->is_copied && bits_of(f->value) == 16 && f->vector == WIDE_PIECE;
+    tile_choose_way(m, f, target);
+    return f->is_copied && tile_bits(f->value) == 16 && f->vector == WIDE_PIECE;
 }
 
 /* wgmma names the sums of all columns at once, so that none of them can be spilled. */
@@ -314,10 +294,12 @@ static void spread_bits(const TileMapping *m, LinearLayout *l, LinearInput input
 static void place_wide(TileMapping *m, TileFactor *f)
 {
     const TileProgram *p = m->program;
-    uint32_t fast = f->fast, slow = only_dim(f->value->dims & ~(UINT32_C(1) << fast)),
-             fast_bits = log2_of(p->dims[fast].size),
-             slow_bits = log2_of(p->dims[slow].size), across = WIDE_PIECE, down = 0,
-             lanes = WIDE_PIECE, warps = log2_of(tile_warps(m)), rest = LINEAR_MOST_BITS;
+    uint32_t fast = f->fast,
+             slow = tile_only_dim(f->value->dims & ~(UINT32_C(1) << fast)),
+             fast_bits = tile_log2(p->dims[fast].size),
+             slow_bits = tile_log2(p->dims[slow].size), across = WIDE_PIECE, down = 0,
+             lanes = WIDE_PIECE, warps = tile_log2(tile_warps(m)),
+             rest = LINEAR_MOST_BITS;
     f->shared = along(m, LINEAR_OFFSET, fast, WIDE_PIECE);
     f->shared = times(f->shared, along(m, LINEAR_OFFSET, slow, slow_bits));
     f->shared = times(f->shared, along(m, LINEAR_OFFSET, fast, fast_bits - WIDE_PIECE));
@@ -332,18 +314,17 @@ static void place_wide(TileMapping *m, TileFactor *f)
     spread_bits(m, &l, LINEAR_REGISTER, fast, &across, fast_bits, &rest);
     spread_bits(m, &l, LINEAR_REGISTER, slow, &down, slow_bits, &rest);
     f->copy = l;
-    f->bytes = (uint64_t)tile_elements(p, f->value->dims) * bits_of(f->value) / 8;
+    f->bytes = (uint64_t)tile_elements(p, f->value->dims) * tile_bits(f->value) / 8;
     f->is_transposed = fast != m->term;
 }
 
-/* Where the factor lies in shared memory: as ldmatrix needs it if it can, without conflicts of banks. */
-static void place_factor(TileMapping *m, TileFactor *f)
+void tile_place_factor(TileMapping *m, TileFactor *f)
 {
     const TileProgram *p = m->program;
-    uint32_t bits = bits_of(f->value), sizes[TILE_MOST_DIMS] = {0};
-    uint32_t warp_bits = log2_of(tile_warps(m));
+    uint32_t bits = tile_bits(f->value), sizes[TILE_MOST_DIMS] = {0};
+    uint32_t warp_bits = tile_log2(tile_warps(m));
     for (uint32_t d = 0; d < p->dim_count; d++)
-        sizes[d] = f->value->dims >> d & 1 ? log2_of(p->dims[d].size) : 0;
+        sizes[d] = f->value->dims >> d & 1 ? tile_log2(p->dims[d].size) : 0;
     f->copy =
         linear_spread(p->dim_count, sizes, f->fast, f->vector, LANE_BITS, warp_bits);
     f->bytes = (uint64_t)tile_elements(p, f->value->dims) * bits / 8;
@@ -351,7 +332,7 @@ static void place_factor(TileMapping *m, TileFactor *f)
     LinearLayout rows;
     f->is_transposed = f->fast != m->term;
     if (linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows)) {
-        uint32_t row = log2_of(MOST_VECTOR / bits);
+        uint32_t row = tile_log2(TILE_MOST_VECTOR / bits);
         f->shared = linear_swizzle(write, (LinearAccess){&rows, row}, bits);
         LinearMap offsets = linear_offsets(&rows, &f->shared);
         f->is_matrix = linear_vector(&rows, &offsets) >= UINT32_C(1) << row;
@@ -362,28 +343,15 @@ static void place_factor(TileMapping *m, TileFactor *f)
 
 /* -- factors that registers hold ---------------------------------------------------------------- */
 
-/* The narrowest load over all dimensions of a value. */
-static const TileOp *narrow_load(const TileProgram *p, const TileOp *value)
-{
-    const TileOp **loads, *best = NULL;
-    uint32_t count = tile_loads(p, value, &loads);
-    for (uint32_t i = 0; i < count; i++) {
-        if (has_all(loads[i], value->dims) &&
-            (best == NULL || bits_of(loads[i]) < bits_of(best)))
-            best = loads[i];
-    }
-    return best;
-}
-
 /* Bits of a thread's elements that loads bring, of those that differ along the terms. */
 static uint32_t loaded_bits(const TileMapping *m, const TileOp *value, uint32_t elements)
 {
     const TileOp **loads;
-    uint32_t sum = 0, terms = log2_of(elements),
+    uint32_t sum = 0, terms = tile_log2(elements),
              count = tile_loads(m->program, value, &loads);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t same = tile_same_run(m->program, loads[i], m->term, terms);
-        sum += loads[i]->depth == 0 ? 0 : (elements >> same) * bits_of(loads[i]);
+        sum += loads[i]->depth == 0 ? 0 : (elements >> same) * tile_bits(loads[i]);
     }
     return sum;
 }
@@ -393,11 +361,11 @@ static uint32_t loaded_bits(const TileMapping *m, const TileOp *value, uint32_t 
 static bool can_hold(const TileMapping *m, uint32_t number)
 {
     const TileFactor *f = &m->factors[number];
-    const TileOp *load = narrow_load(m->program, f->value);
+    const TileOp *load = find_load(m->program, f->value, true);
     uint32_t side = number == 0 ? m->row : m->column, dims[] = {m->term, side}, fast,
              elements = (uint32_t)(tile_elements(m->program, f->value->dims) /
                                    (tile_warps(m) * TARGET_WARP));
-    return load != NULL && bits_of(f->value) == 16 && bits_of(load) < 16 &&
+    return load != NULL && tile_bits(f->value) == 16 && tile_bits(load) < 16 &&
            m->factors[1 - number].is_copied && m->warps[1 - number] == 1 &&
            longest_vector(m->program, load, dims, 2, MOST_HELD_VECTOR, &fast) != 0 &&
            fast == side && loaded_bits(m, f->value, elements) / 32 <= MOST_HELD;
@@ -423,7 +391,7 @@ static void renumber_side(TileMapping *m, const LinearLayout *held, uint32_t dim
     for (uint32_t i = 0; i < linear_in_bits(held); i++) {
         uint32_t at = linear_coordinate(held, held->columns[i], dim);
         if ((at & ~met) != 0)
-            place[log2_of(at)] = next++;
+            place[tile_log2(at)] = next++;
         met |= at;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -455,9 +423,9 @@ static LinearLayout held_layout(const LinearLayout *fragment, uint32_t dim,
 static void hold_factor(TileMapping *m, uint32_t number)
 {
     TileFactor *f = &m->factors[number];
-    const TileOp *load = narrow_load(m->program, f->value);
+    const TileOp *load = find_load(m->program, f->value, true);
     uint32_t dim = number == 0 ? m->row : m->column, own,
-             most = log2_of(MOST_VECTOR / bits_of(load));
+             most = tile_log2(TILE_MOST_VECTOR / tile_bits(load));
     f->is_held = true;
     renumber_side(m, &f->fragment, dim);
     f->copy = held_layout(&f->fragment, dim, &own);
@@ -473,7 +441,7 @@ static void hold_factor(TileMapping *m, uint32_t number)
 static bool divide_sums(TileMapping *m)
 {
     LinearLayout *l = &m->sums;
-    uint32_t slices = log2_of(m->slices), left = l->in[LINEAR_REGISTER] - slices,
+    uint32_t slices = tile_log2(m->slices), left = l->in[LINEAR_REGISTER] - slices,
              end = linear_in_bits(l), moved[LINEAR_MOST_BITS];
     if (l->in[LINEAR_REGISTER] < slices)
         return false;
@@ -489,7 +457,7 @@ static bool divide_sums(TileMapping *m)
                           ? 0
                           : (uint64_t)tile_warps(m) * TARGET_WARP *
                                 (UINT32_C(1) << m->partial.in[LINEAR_REGISTER]) *
-                                bits_of(m->dot) / 8;
+                                tile_bits(m->dot) / 8;
     return true;
 }
 
@@ -521,7 +489,7 @@ static TileOp *converted_sums(const TileMapping *m)
     }
     bool is_conversion =
         user != NULL && user->kind == TILE_APPLY && user->inst->op == OP_CONVERT;
-    return is_conversion && bits_of(user) < bits_of(m->final) ? user : m->final;
+    return is_conversion && tile_bits(user) < tile_bits(m->final) ? user : m->final;
 }
 
 /* The registers that two layouts begin with alike. */
@@ -534,23 +502,23 @@ static uint32_t common_vector(const LinearLayout *a, const LinearLayout *b, uint
     return bits;
 }
 
-static void place_result(const TileMapping *m, TileResult *r, uint64_t most_shared)
+void tile_place_result(const TileMapping *m, TileResult *r, uint64_t most_shared)
 {
     const TileProgram *p = m->program;
     const TileOp *value = r->store->operands[0];
     uint32_t dims[] = {m->column, m->row}, sizes[TILE_MOST_DIMS] = {0}, fast,
-             bits = bits_of(value), warp_bits = log2_of(tile_warps(m));
-    uint32_t most = bits < MOST_VECTOR ? log2_of(MOST_VECTOR / bits) : 0;
+             bits = tile_bits(value), warp_bits = tile_log2(tile_warps(m));
+    uint32_t most = bits < TILE_MOST_VECTOR ? tile_log2(TILE_MOST_VECTOR / bits) : 0;
     r->vector = longest_vector(p, r->store, dims, 2, most, &fast);
-    sizes[m->row] = log2_of(p->dims[m->row].size);
-    sizes[m->column] = log2_of(p->dims[m->column].size);
+    sizes[m->row] = tile_log2(p->dims[m->row].size);
+    sizes[m->column] = tile_log2(p->dims[m->column].size);
     uint32_t each = sizes[m->row] + sizes[m->column] - LANE_BITS - warp_bits;
     r->vector = r->vector < each ? r->vector : each;
     r->layout = linear_spread(p->dim_count, sizes, fast, r->vector, LANE_BITS, warp_bits);
     r->exchange = m->final != NULL && reads_all(m->program, value, value->dims)
                       ? converted_sums(m)
                       : r->store->operands[0];
-    bits = bits_of(r->exchange);
+    bits = tile_bits(r->exchange);
     r->bytes = (uint64_t)tile_elements(p, r->exchange->dims) * bits / 8;
     if (bits < 8 || r->bytes > most_shared) {
         r->exchange = NULL;
@@ -559,7 +527,8 @@ static void place_result(const TileMapping *m, TileResult *r, uint64_t most_shar
         r->bytes = 0;
         return;
     }
-    uint32_t both = common_vector(&m->sums, &r->layout, log2_of(MOST_VECTOR / bits));
+    uint32_t both =
+        common_vector(&m->sums, &r->layout, tile_log2(TILE_MOST_VECTOR / bits));
     r->shared = linear_swizzle((LinearAccess){&m->sums, both},
                                (LinearAccess){&r->layout, r->vector}, bits);
 }
@@ -592,14 +561,14 @@ static void place_factors(TileMapping *m, const Target *target)
     if (m->is_wide)
         return;
     for (uint32_t i = 0; i < 2; i++)
-        choose_way(m, &m->factors[i], target);
+        tile_choose_way(m, &m->factors[i], target);
     for (uint32_t i = 0; i < 2; i++) {
         if (can_hold(m, i))
             hold_factor(m, i);
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (!m->factors[i].is_held)
-            place_factor(m, &m->factors[i]);
+            tile_place_factor(m, &m->factors[i]);
     }
 }
 
@@ -610,7 +579,7 @@ static void place_stage(TileMapping *m)
         if (f->is_held)
             continue;
         f->offset = m->stage_bytes;
-        m->stage_bytes += aligned(f->bytes);
+        m->stage_bytes += tile_aligned(f->bytes);
     }
     if (m->shared_bytes < m->stages * m->stage_bytes)
         m->shared_bytes = m->stages * m->stage_bytes;
@@ -629,7 +598,7 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
     *why = "the target has no tensor cores for these types, or the tile is too small";
     if (!choose_wide(m, warps, target) && !choose_core(m, warps, target))
         return NULL;
-    lay_out_fragments(m);
+    tile_lay_out(m);
     place_factors(m, target);
     *why = "there are more slices than sums of a thread";
     if (!divide_sums(m))
@@ -641,193 +610,10 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
         if (p->body.ops[i]->kind != TILE_STORE)
             continue;
         m->results[n].store = p->body.ops[i];
-        place_result(m, &m->results[n], most);
+        tile_place_result(m, &m->results[n], most);
         uint64_t bytes = m->results[n++].bytes;
         m->shared_bytes = bytes > m->shared_bytes ? bytes : m->shared_bytes;
     }
     *why = NULL;
     return m;
-}
-
-/* -- chains of dots ----------------------------------------------------------------------------- */
-
-/* A dot whose rows are the warps' and whose columns all of them have. */
-static bool map_dot(TileMapping *m, const TileProgram *p, TileOp *dot, uint32_t warps,
-                    const Target *target)
-{
-    m->program = p;
-    m->dot = dot;
-    m->term = only_dim(dot->over);
-    m->row = only_dim(dot->operands[0]->dims & ~dot->over);
-    m->column = only_dim(dot->operands[1]->dims & ~dot->over);
-    m->warps[0] = warps;
-    m->warps[1] = m->slices = 1;
-    for (uint32_t i = 0; i < 2; i++)
-        m->factors[i].value = dot->operands[i];
-    m->core = tensor_core_find(dot->operands[0]->dtype, dot->operands[1]->dtype,
-                               dot->dtype, target, UINT32_MAX);
-    if (m->core == NULL || p->dims[m->row].size < (int64_t)m->core->m * warps ||
-        p->dims[m->column].size < m->core->n || p->dims[m->term].size < m->core->k)
-        return false;
-    lay_out_fragments(m);
-    return true;
-}
-
-static void place_shared(TileMapping *m, uint32_t factor, const Target *target,
-                         uint64_t *bytes)
-{
-    TileFactor *f = &m->factors[factor];
-    choose_way(m, f, target);
-    place_factor(m, f);
-    f->offset = *bytes;
-    *bytes += aligned(f->bytes);
-}
-
-/* The same tile as a factor of another dot: as it lies, read in this one's fragments. */
-static void read_placed(TileMapping *m, TileFactor *f, const TileFactor *placed)
-{
-    LinearLayout fragment = f->fragment, rows;
-    uint32_t bits = bits_of(f->value), row = log2_of(MOST_VECTOR / bits);
-    *f = *placed;
-    f->fragment = fragment;
-    f->is_transposed = f->fast != m->term;
-    f->is_matrix = linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows);
-    if (f->is_matrix) {
-        LinearMap offsets = linear_offsets(&rows, &f->shared);
-        f->is_matrix = linear_vector(&rows, &offsets) >= UINT32_C(1) << row;
-    }
-}
-
-static void place_staged(TileChainMapping *c, TileMapping *m, const Target *target)
-{
-    TileFactor *f = &m->factors[1];
-    for (uint32_t i = 0; i < c->staged_count; i++) {
-        if (c->staged[i]->value == f->value) {
-            read_placed(m, f, c->staged[i]);
-            return;
-        }
-    }
-    place_shared(m, 1, target, &c->stage_bytes);
-    c->staged[c->staged_count++] = f;
-}
-
-/* The loop and the dots in it: those over what a tile has all of, and those over the loop's dimension. */
-static bool find_dots(TileChainMapping *c, TileOp *inner[], TileOp *outer[])
-{
-    const TileBlock *body = &c->program->body;
-    for (uint32_t i = 0; i < body->count; i++) {
-        c->loop = body->ops[i]->kind == TILE_LOOP ? body->ops[i] : c->loop;
-        c->result_count += body->ops[i]->kind == TILE_STORE;
-    }
-    for (uint32_t i = 0; c->loop != NULL && i < c->loop->body.count; i++) {
-        TileOp *op = c->loop->body.ops[i];
-        bool is_outer = op->over >> c->loop->dim & 1;
-        uint32_t *count = is_outer ? &c->outer_count : &c->inner_count;
-        if (op->kind != TILE_DOT)
-            continue;
-        if (*count == TILE_CHAIN_DOTS)
-            return false;
-        (is_outer ? outer : inner)[(*count)++] = op;
-    }
-    return c->inner_count != 0 && c->outer_count != 0;
-}
-
-/* The mapping of the outer dot whose result lies as the value does; NULL: it has an element for each row. */
-static const TileMapping *sums_like(const TileChainMapping *c, const TileOp *value)
-{
-    for (uint32_t i = 0; i < c->outer_count; i++) {
-        if (c->outer[i].dot->dims == value->dims)
-            return &c->outer[i];
-    }
-    return NULL;
-}
-
-static bool place_results(Arena *a, TileChainMapping *c, const Target *target)
-{
-    const TileBlock *body = &c->program->body;
-    uint32_t n = 0;
-    c->results = ARENA_ARRAY(a, TileResult, c->result_count);
-    for (uint32_t i = 0; i < body->count; i++) {
-        if (body->ops[i]->kind != TILE_STORE)
-            continue;
-        TileResult *r = &c->results[n++];
-        r->store = body->ops[i];
-        r->sums = sums_like(c, r->store->operands[0]);
-        if (r->sums != NULL) {
-            place_result(r->sums, r, target->device->block_shared);
-        } else if (r->store->dims == UINT32_C(1) << c->inner[0].row) {
-            r->layout = c->rows;
-        } else {
-            return false;
-        }
-        if (r->bytes > c->shared_bytes)
-            c->shared_bytes = r->bytes;
-    }
-    return true;
-}
-
-/* Beside so many sums and scores ptxas spills what is used once for each tile of columns: of the rows of an attention
- * their totals, the last of what its loop carries. A band's masks leave it room: its loop's bounds are no constants. */
-static bool is_crowded(const TileChainMapping *c)
-{
-    enum { CROWDED = 192 /* registers of sums, scores and rows */ };
-    uint32_t registers = tile_carried_registers(c);
-    for (uint32_t i = 0; i < c->inner_count; i++)
-        registers += UINT32_C(1) << c->inner[i].sums.in[LINEAR_REGISTER];
-    return registers >= CROWDED && c->loop->begin->kind == IX_CONST &&
-           c->loop->end->kind == IX_CONST;
-}
-
-static void place_rows(TileChainMapping *c, uint32_t warps, const Target *target)
-{
-    enum { WORD_BYTES = 4 };
-    const TileOp *last = c->loop->operands[c->loop->operand_count - 1];
-    uint64_t bytes = (uint64_t)warps * TARGET_WARP * tile_row_registers(c) * WORD_BYTES;
-    if (!is_crowded(c) || tile_carried_layout(c, last) != &c->rows ||
-        c->shared_bytes + bytes > target->device->block_shared)
-        return;
-    c->shares_rows = true;
-    c->rows_offset = c->shared_bytes;
-    c->shared_bytes += bytes;
-}
-
-TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
-                                 uint32_t stages, const Target *target, const char **why)
-{
-    TileChainMapping *c = ARENA_NEW(a, TileChainMapping);
-    TileOp *inner[TILE_CHAIN_DOTS], *outer[TILE_CHAIN_DOTS];
-    c->program = p;
-    c->stages = stages;
-    *why = "it is no loop of dots and of dots of these";
-    if (!find_dots(c, inner, outer))
-        return NULL;
-    *why = "the target has no tensor cores for these types, or the tile is too small";
-    for (uint32_t i = 0; i < c->inner_count; i++) {
-        if (!map_dot(&c->inner[i], p, inner[i], warps, target))
-            return NULL;
-    }
-    for (uint32_t i = 0; i < c->outer_count; i++) {
-        if (!map_dot(&c->outer[i], p, outer[i], warps, target))
-            return NULL;
-    }
-    /* what is made of an inner dot's results is an outer one's factor as it lies */
-    *why = "the instruction's results do not lie as its factors do";
-    if (linear_convert(&c->inner[0].sums, &c->outer[0].factors[0].fragment).kind >
-        CONVERT_REGISTERS)
-        return NULL;
-    c->rows = linear_without(&c->inner[0].sums, c->inner[0].column);
-    for (uint32_t i = 0; i < c->inner_count; i++)
-        place_shared(&c->inner[i], 0, target, &c->stage_offset);
-    for (uint32_t i = 0; i < c->inner_count; i++)
-        place_staged(c, &c->inner[i], target);
-    for (uint32_t i = 0; i < c->outer_count; i++)
-        place_staged(c, &c->outer[i], target);
-    c->shared_bytes = c->stage_offset + c->stage_bytes * stages;
-    place_rows(c, warps, target);
-    tile_use_registers(c);
-    *why = "a result has other elements";
-    if (!place_results(a, c, target))
-        return NULL;
-    *why = NULL;
-    return c;
 }
