@@ -37,35 +37,14 @@ typedef struct Form {
 
 #define D(name) CUDNN_BACKEND_##name##_DESCRIPTOR
 #define A(name) CUDNN_ATTR_OPERATION_##name
-#define IMAGE                                                                            \
-    {                                                                                    \
-        1, 4, 5, 5                                                                       \
-    }
-#define KERNEL                                                                           \
-    {                                                                                    \
-        6, 2, 3, 3                                                                       \
-    }
-#define RESULT                                                                           \
-    {                                                                                    \
-        1, 6, 5, 5                                                                       \
-    }
-#define ROWS                                                                             \
-    {                                                                                    \
-        2, 3, 4, 8                                                                       \
-    }
-#define ROW                                                                              \
-    {                                                                                    \
-        1, 1, 1, 8                                                                       \
-    }
-#define EACH                                                                             \
-    {                                                                                    \
-        2, 3, 4, 1                                                                       \
-    }
-#define ONE                                                                              \
-    {                                                                                    \
-        1, 1, 1, 1                                                                       \
-    }
 /* clang-format off */
+#define IMAGE {1, 4, 5, 5}
+#define KERNEL {6, 2, 3, 3}
+#define RESULT {1, 6, 5, 5}
+#define ROWS {2, 3, 4, 8}
+#define ROW {1, 1, 1, 8}
+#define EACH {2, 3, 4, 1}
+#define ONE {1, 1, 1, 1}
 static const Form forms[] = {
     {D(OPERATION_POINTWISE), A(POINTWISE_PW_DESCRIPTOR), D(POINTWISE),
      {{A(POINTWISE_XDESC), ROWS}, {A(POINTWISE_BDESC), ROW}, {A(POINTWISE_YDESC), ROWS}}},
