@@ -23,13 +23,13 @@ static void ask_factor(const Gradient *g, LLVMValueRef image, LLVMValueRef row)
     const Wide *w = &g->wide;
     const GradientPlan *p = g->p;
     GxLoop loop;
-    int64_t across = w->c->tile[FEATURES] / WIDE_PIECE;
+    int64_t across = w->c->tile[FEATURES] / WARPGROUP_PIECE;
     LLVMValueRef place = each_begin(w, &loop, across * g->storage.terms),
                  piece = split(w->k, &place, across);
     LLVMValueRef from =
         wide_sum(w, widened(w, g->group), p->group_step,
                  add(w->k, times(w->k, w->feature_tile, w->c->tile[FEATURES]),
-                     times(w->k, piece, WIDE_PIECE)));
+                     times(w->k, piece, WARPGROUP_PIECE)));
     LLVMValueRef steps[] = {gx_i64(w->k, (uint64_t)p->image_step),
                             gx_i64(w->k, (uint64_t)p->place_step)},
                  places = add(w->k, times(w->k, row, p->of.result_size[X]), place);
@@ -52,13 +52,14 @@ static void multiply(const Gradient *g, int64_t call, LLVMValueRef *sums)
                            number(w->k, call)),
                  place = times(w->k, row, w->storage.pitch),
                  features = times(w->k, w->group[FEATURES],
-                                  (int64_t)g->storage.stride * (WIDE_ROWS / WIDE_PIECE));
+                                  (int64_t)g->storage.stride *
+                                      (WARPGROUP_ROWS / WARPGROUP_PIECE));
     GxMatrices a = {.offset = add(w->k, features, number(w->k, g->factor)),
-                    .lead = WIDE_PIECE * PIECE_BYTES,
+                    .lead = WARPGROUP_PIECE * PIECE_BYTES,
                     .stride = g->storage.stride,
                     .is_transposed = true},
                b = {.offset = patch_offset(w, place, number(w->k, 0)),
-                    .lead = WIDE_PIECE * PIECE_BYTES,
+                    .lead = WARPGROUP_PIECE * PIECE_BYTES,
                     .stride = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .is_transposed = true};
     wide_multiply(w, &a, &b, (uint32_t)(g->storage.terms / TAPS_STEP), sums);
@@ -122,7 +123,7 @@ static void write_sum(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
         channel = split(w->k, &x, p->channels);
     } else {
         channel = x;
-        x = split(w->k, &channel, p->pieces / p->channels * WIDE_PIECE);
+        x = split(w->k, &channel, p->pieces / p->channels * WARPGROUP_PIECE);
         x = LLVMBuildSub(w->b, x, number(w->k, p->spare), "");
     }
     LLVMValueRef is_tap = LLVMBuildAnd(w->b, is_below(w->k, x, p->window[X]),
@@ -152,7 +153,7 @@ static void write_results(const Gradient *g, const LLVMValueRef *sums)
     const Wide *w = &g->wide;
     const WidePlan *p = &g->p->of;
     LLVMValueRef in = w->lane, column = times(w->k, split(w->k, &in, SUMS), 2);
-    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
+    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
                                add(w->k, times(w->k, w->warp, WARP_ROWS), in));
     feature = add(w->k, feature, times(w->k, w->feature_tile, w->c->tile[FEATURES]));
     feature = add(w->k, feature, times(w->k, g->group, p->features));
@@ -161,11 +162,12 @@ static void write_results(const Gradient *g, const LLVMValueRef *sums)
         int64_t call = i / w->sum_count, sum = i % w->sum_count, piece = sum / SUMS;
         LLVMValueRef row = add(w->k, first,
                                number(w->k, call * p->stride + piece / p->pieces)),
-                     at = add(w->k, column,
-                              number(w->k, piece % p->pieces * WIDE_PIECE + sum % 2));
+                     at =
+                         add(w->k, column,
+                             number(w->k, piece % p->pieces * WARPGROUP_PIECE + sum % 2));
         emit_scope_begin(w->e);
-        write_sum(g, add(w->k, feature, number(w->k, sum / 2 % 2 * WIDE_PIECE)), row, at,
-                  sums[i]);
+        write_sum(g, add(w->k, feature, number(w->k, sum / 2 % 2 * WARPGROUP_PIECE)), row,
+                  at, sums[i]);
         emit_scope_end(w->e);
     }
 }

@@ -27,7 +27,7 @@ static void ask_patch(const Wide *w, LLVMValueRef channel)
 {
     const WidePlan *p = w->p;
     GxLoop loop;
-    int64_t s = p->stride, pieces = w->c->depth / WIDE_PIECE;
+    int64_t s = p->stride, pieces = w->c->depth / WARPGROUP_PIECE;
     LLVMValueRef place = each_begin(w, &loop, s * s * w->storage.plane * pieces);
     LLVMValueRef piece = split(w->k, &place, pieces), plane = place,
                  row = split(w->k, &plane, w->storage.plane),
@@ -40,7 +40,7 @@ static void ask_patch(const Wide *w, LLVMValueRef channel)
     LLVMValueRef from = wide_sum(w, widened(w, w->image), p->size[Y], y);
     from = wide_sum(w, from, p->size[X], x);
     from = wide_sum(w, from, p->channels,
-                    add(w->k, channel, times(w->k, piece, WIDE_PIECE)));
+                    add(w->k, channel, times(w->k, piece, WARPGROUP_PIECE)));
     from = LLVMBuildSelect(w->b, inside, byte_of(w, from), gx_i64(w->k, 0), "");
     uint32_t arg = wide_argument(w, 0);
     gx_copy_async(
@@ -58,12 +58,12 @@ static void store_turned(const Wide *w, const LLVMValueRef *channels, LLVMValueR
     LLVMValueRef rest_y = split(w->k, &row, s);
     LLVMValueRef begin = add(w->k, times(w->k, rest_y, s * w->storage.plane),
                              add(w->k, times(w->k, row, w->storage.pitch),
-                                 times(w->k, vector, WIDE_PIECE / s)));
-    for (uint32_t i = 0; i < WIDE_PIECE; i++) {
+                                 times(w->k, vector, WARPGROUP_PIECE / s)));
+    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
         int64_t x = i + p->before[X], along = x % s * w->storage.plane + x / s;
         LLVMValueRef value = turned_piece(w->k, channels, i);
         LLVMValueRef place = add(w->k, begin, number(w->k, along)),
-                     column = add(w->k, times(w->k, vector, WIDE_PIECE / s),
+                     column = add(w->k, times(w->k, vector, WARPGROUP_PIECE / s),
                                   number(w->k, x / s));
         GxIf there; /* in no window */
         gx_if_begin(w->k, &there, is_below(w->k, column, w->storage.pitch));
@@ -77,21 +77,22 @@ static void turn_patch(const Wide *w, LLVMValueRef channel)
 {
     const WidePlan *p = w->p;
     GxLoop loop;
-    int64_t pieces = w->c->depth / WIDE_PIECE, vectors = p->size[X] / WIDE_PIECE,
-            rows = w->storage.rows * p->stride;
+    int64_t pieces = w->c->depth / WARPGROUP_PIECE,
+            vectors = p->size[X] / WARPGROUP_PIECE, rows = w->storage.rows * p->stride;
     LLVMValueRef row = each_begin(w, &loop, rows * vectors * pieces),
                  piece = split(w->k, &row, pieces), vector = split(w->k, &row, vectors),
-                 channels[WIDE_PIECE];
+                 channels[WARPGROUP_PIECE];
     LLVMValueRef y = add(w->k, times(w->k, w->row, p->stride), row);
     y = LLVMBuildSub(w->b, y, number(w->k, p->before[Y]), "");
     GxIf inside;
     gx_if_begin(w->k, &inside, is_below(w->k, y, p->size[Y]));
-    LLVMValueRef first = add(w->k, channel, times(w->k, piece, WIDE_PIECE)),
+    LLVMValueRef first = add(w->k, channel, times(w->k, piece, WARPGROUP_PIECE)),
                  from = wide_sum(w, widened(w, w->image), p->channels, first);
     from = wide_sum(w, from, p->size[Y], y);
-    from = byte_of(w, wide_sum(w, from, p->size[X], times(w->k, vector, WIDE_PIECE)));
+    from =
+        byte_of(w, wide_sum(w, from, p->size[X], times(w->k, vector, WARPGROUP_PIECE)));
     uint32_t arg = wide_argument(w, 0);
-    for (uint32_t i = 0; i < WIDE_PIECE; i++) {
+    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
         uint64_t apart = i * (uint64_t)(p->size[Y] * p->size[X]) * 2;
         channels[i] =
             gx_load(w->k, arg, LLVMBuildAdd(w->b, from, gx_i64(w->k, apart), ""),
@@ -123,7 +124,7 @@ static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
     const WidePlan *p = w->p;
     GxLoop loop;
     bool turned = p->is_transposed;
-    int64_t across = (turned ? w->c->tile[FEATURES] : w->c->depth) / WIDE_PIECE,
+    int64_t across = (turned ? w->c->tile[FEATURES] : w->c->depth) / WARPGROUP_PIECE,
             down = turned ? w->c->depth : w->c->tile[FEATURES];
     LLVMValueRef part = step, tap = split(w->k, &part, w->taps);
     if (p->is_reversed)
@@ -132,7 +133,7 @@ static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
                  feature = times(w->k, w->feature_tile, w->c->tile[FEATURES]);
     LLVMValueRef row = each_begin(w, &loop, across * down),
                  piece = split(w->k, &row, across);
-    LLVMValueRef along = times(w->k, piece, WIDE_PIECE);
+    LLVMValueRef along = times(w->k, piece, WARPGROUP_PIECE);
     feature = add(w->k, feature, turned ? along : row);
     channel = add(w->k, channel, turned ? row : along);
     LLVMValueRef from = add(w->k, times(w->k, tap, p->tap_step),
@@ -153,7 +154,7 @@ static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
 static LLVMValueRef matrix_row(const Wide *w, const GxMatrices *x, LLVMValueRef across,
                                LLVMValueRef down)
 {
-    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w->k, WIDE_PIECE - 1), "");
+    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w->k, WARPGROUP_PIECE - 1), "");
     LLVMValueRef at =
         add(w->k, times(w->k, across, x->lead), times(w->k, down, x->stride));
     return add(w->k, x->offset, add(w->k, at, times(w->k, in, PIECE_BYTES)));
@@ -167,7 +168,8 @@ static void multiply_alone(const Wide *w, const GxMatrices *a, const GxMatrices 
                  lower = w->lane;
     lower = LLVMBuildAnd(w->b, LLVMBuildLShr(w->b, lower, number(w->k, 3), ""),
                          number(w->k, 1), "");
-    LLVMValueRef rows = add(w->k, times(w->k, w->warp, WARP_ROWS / WIDE_PIECE), lower),
+    LLVMValueRef rows =
+                     add(w->k, times(w->k, w->warp, WARP_ROWS / WARPGROUP_PIECE), lower),
                  left = matrix_row(w, a, upper, rows),
                  right = matrix_row(w, b, lower, upper), x[PIECE_WORDS], y[PIECE_WORDS];
     uint32_t octets = w->sum_count / SUMS;
@@ -208,16 +210,16 @@ static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                  row = add(w->k, y, times(w->k, w->group[ROWS], w->storage.group_rows));
     LLVMValueRef place = add(w->k, times(w->k, plane, w->storage.plane),
                              add(w->k, times(w->k, row, w->storage.pitch), x));
-    int64_t of_group = p->is_transposed
-                           ? (int64_t)w->storage.filter_stride * (WIDE_ROWS / WIDE_PIECE)
-                           : WIDE_ROWS * PIECE_BYTES;
+    int64_t of_group = p->is_transposed ? (int64_t)w->storage.filter_stride *
+                                              (WARPGROUP_ROWS / WARPGROUP_PIECE)
+                                        : WARPGROUP_ROWS * PIECE_BYTES;
     GxMatrices a = {.offset = add(w->k, stage, times(w->k, w->group[FEATURES], of_group)),
                     .lead = w->storage.filter_lead,
                     .stride = w->storage.filter_stride,
                     .is_transposed = p->is_transposed},
                b = {.offset = patch_offset(w, place, number(w->k, 0)),
                     .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
-                    .stride = WIDE_PIECE * PIECE_BYTES};
+                    .stride = WARPGROUP_PIECE * PIECE_BYTES};
     wide_multiply(w, &a, &b, (uint32_t)(w->c->depth / TAPS_STEP), sums);
 }
 

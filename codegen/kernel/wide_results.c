@@ -21,13 +21,14 @@ static LLVMValueRef sum_word(const Wide *w, const LLVMValueRef *sums)
 static void share_sums(const Wide *w, LLVMValueRef *sums)
 {
     bool turned = w->p->result_is_last;
-    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WIDE_PIECE), half = matrix,
+    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WARPGROUP_PIECE),
+                 half = matrix,
                  lower = split(w->k, &half, 2); /* of features; of columns */
-    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
+    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
                                add(w->k, times(w->k, w->warp, WARP_ROWS),
-                                   times(w->k, lower, WIDE_PIECE))),
+                                   times(w->k, lower, WARPGROUP_PIECE))),
                  place = add(w->k, times(w->k, w->group[ROWS], w->storage.columns),
-                             times(w->k, half, WIDE_PIECE));
+                             times(w->k, half, WARPGROUP_PIECE));
     LLVMValueRef down = add(w->k, turned ? place : feature, in),
                  across = turned ? feature : place;
     LLVMValueRef to = add(w->k, times(w->k, down, w->storage.sum_stride), across);
@@ -39,7 +40,7 @@ static void share_sums(const Wide *w, LLVMValueRef *sums)
         for (uint32_t j = 0; j < count; j++)
             words[j] = sum_word(w, &sums[i * SUMS + 2 * j]);
         int64_t along =
-            (int64_t)i * WIDE_PIECE * (turned ? w->storage.sum_stride : 1) * 2;
+            (int64_t)i * WARPGROUP_PIECE * (turned ? w->storage.sum_stride : 1) * 2;
         gx_stmatrix(w->k, add(w->k, to, number(w->k, along)), count, turned, words);
     }
 }
@@ -51,7 +52,7 @@ static void share_words(const Wide *w, LLVMValueRef *sums)
     LLVMTypeRef half = gx_int_type(w->k, 16);
     LLVMValueRef feature = w->lane, place = times(w->k, split(w->k, &feature, SUMS), 2);
     feature = add(w->k, feature,
-                  add(w->k, times(w->k, w->group[FEATURES], WIDE_ROWS),
+                  add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
                       times(w->k, w->warp, WARP_ROWS)));
     place = add(w->k, place, times(w->k, w->group[ROWS], w->storage.columns));
     LLVMValueRef to =
@@ -59,7 +60,8 @@ static void share_words(const Wide *w, LLVMValueRef *sums)
             turned ? feature : place);
     to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
     for (uint32_t i = 0; i < w->sum_count; i += 2) {
-        int64_t below = i / 2 % 2 * WIDE_PIECE, along = (int64_t)(i / SUMS) * WIDE_PIECE,
+        int64_t below = i / 2 % 2 * WARPGROUP_PIECE,
+                along = (int64_t)(i / SUMS) * WARPGROUP_PIECE,
                 stride = w->storage.sum_stride,
                 at = turned ? along * stride + below : below * stride + along;
         LLVMValueRef word = sum_word(w, &sums[i]),
@@ -90,8 +92,8 @@ static Item find_item(const Wide *w, LLVMValueRef item)
     int64_t columns = p->result_size[X], features = w->c->tile[FEATURES];
     LLVMValueRef feature, column, row = item, group, at, along;
     if (turned) {
-        along = split(w->k, &row, features / WIDE_PIECE);
-        feature = times(w->k, along, WIDE_PIECE);
+        along = split(w->k, &row, features / WARPGROUP_PIECE);
+        feature = times(w->k, along, WARPGROUP_PIECE);
         column = split(w->k, &row, columns);
     } else {
         along = split(w->k, &row, columns / 2);
@@ -108,7 +110,7 @@ static Item find_item(const Wide *w, LLVMValueRef item)
             turned ? feature : place);
     Item found = {.offset = add(w->k, times(w->k, to, 2), number(w->k, w->shared)),
                   .row = add(w->k, w->row, row)};
-    int64_t tile = turned ? features / WIDE_PIECE : features;
+    int64_t tile = turned ? features / WARPGROUP_PIECE : features;
     found.linear[0] = found.row;
     found.linear[1] = turned ? column : along;
     found.linear[2] =
@@ -123,7 +125,7 @@ static const IndexExpr *item_number(const Wide *w, const Item *item)
     Emit *e = w->e;
     bool turned = p->result_is_last;
     int64_t sizes[] = {p->result_size[Y], p->result_size[X], p->features},
-            several[] = {1, turned ? 1 : 2, turned ? WIDE_PIECE : 1};
+            several[] = {1, turned ? 1 : 2, turned ? WARPGROUP_PIECE : 1};
     static const int last[] = {0, 1, 2}, first[] = {2, 0, 1};
     const int *order = turned ? last : first;
     const IndexExpr *at =
@@ -141,10 +143,10 @@ static void write_item(const Wide *w, LLVMValueRef number_of_item)
 {
     Emit *e = w->e;
     const Shape *s = w->p->inst->shape;
-    uint32_t lanes = w->p->result_is_last ? WIDE_PIECE : 2;
+    uint32_t lanes = w->p->result_is_last ? WARPGROUP_PIECE : 2;
     Item item = find_item(w, number_of_item);
     LLVMTypeRef type = LLVMVectorType(emit_type(w->k, s->dtype), lanes);
-    LLVMValueRef values[WIDE_PIECE];
+    LLVMValueRef values[WARPGROUP_PIECE];
     GxIf inside;
     emit_if_begin(e, &inside, is_below(w->k, item.row, w->p->result_size[Y]));
     LLVMValueRef sums = gx_load(w->k, GX_SHARED, item.offset, type, 2 * lanes);
@@ -163,7 +165,7 @@ static void write_item(const Wide *w, LLVMValueRef number_of_item)
 void wide_results(const Wide *w, LLVMValueRef *sums)
 {
     GxLoop loop;
-    int64_t lanes = w->p->result_is_last ? WIDE_PIECE : 2,
+    int64_t lanes = w->p->result_is_last ? WARPGROUP_PIECE : 2,
             results = w->c->tile[FEATURES] * w->c->tile[ROWS] * w->p->result_size[X];
     gx_barrier(w->k);
     if (target_has(w->in->design->target, FEATURE_STMATRIX))

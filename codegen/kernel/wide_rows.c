@@ -69,7 +69,7 @@ static void ask_rows(const Run *r)
     walk_begin(w, &walk, rows->row_bytes / PIECE_BYTES, rows->count * planes);
     LLVMValueRef channel = walk.down, in = split(w->k, &channel, rows->count),
                  y = add(w->k, times(w->k, w->row, p->stride), in),
-                 x = times(w->k, walk.across, WIDE_PIECE);
+                 x = times(w->k, walk.across, WARPGROUP_PIECE);
     y = LLVMBuildSub(w->b, y, number(w->k, p->before[Y]), "");
     x = LLVMBuildSub(w->b, x, number(w->k, rows->lead), "");
     LLVMValueRef inside = LLVMBuildAnd(w->b, is_below(w->k, y, p->size[Y]),
@@ -89,7 +89,8 @@ static void ask_filter(const Run *r)
     const Wide *w = r->w;
     const WidePlan *p = r->p;
     Walk walk;
-    int64_t pieces = w->c->tile[FEATURES] / WIDE_PIECE, depth = p->pieces * WIDE_PIECE;
+    int64_t pieces = w->c->tile[FEATURES] / WARPGROUP_PIECE,
+            depth = p->pieces * WARPGROUP_PIECE;
     walk_begin(w, &walk, pieces * depth, ceil_div(w->storage.of_rows.terms, depth));
     LLVMValueRef at = walk.across, piece = split(w->k, &at, pieces), y = walk.down, x,
                  channel;
@@ -99,7 +100,7 @@ static void ask_filter(const Run *r)
         channel = split(w->k, &x, p->channels);
     } else {
         channel = at;
-        x = split(w->k, &channel, r->parts * WIDE_PIECE);
+        x = split(w->k, &channel, r->parts * WARPGROUP_PIECE);
         x = LLVMBuildSub(w->b, x, number(w->k, p->spare), "");
     }
     LLVMValueRef is_tap = LLVMBuildAnd(w->b, is_below(w->k, x, p->window[X]),
@@ -108,7 +109,7 @@ static void ask_filter(const Run *r)
     if (p->is_reversed)
         tap = LLVMBuildSub(w->b, number(w->k, (int64_t)w->taps - 1), tap, "");
     LLVMValueRef feature = add(w->k, times(w->k, w->feature_tile, w->c->tile[FEATURES]),
-                               times(w->k, piece, WIDE_PIECE)),
+                               times(w->k, piece, WARPGROUP_PIECE)),
                  from = add(w->k, times(w->k, tap, p->tap_step),
                             add(w->k, times(w->k, channel, p->channel_step), feature)),
                  to = add(w->k, times(w->k, piece, w->storage.filter_stride),
@@ -136,7 +137,7 @@ static LLVMValueRef load_part(const Run *r, LLVMValueRef from, int64_t part)
     LLVMTypeRef word = gx_int_type(w->k, 32);
     LLVMValueRef piece = LLVMConstNull(piece_type(w->k));
     for (uint32_t i = 0; i < PIECE_WORDS; i++) {
-        int64_t first = part * WIDE_PIECE + 2 * i;
+        int64_t first = part * WARPGROUP_PIECE + 2 * i;
         uint32_t mask = (is_tap(r->p, first) ? 0xffffu : 0) |
                         (is_tap(r->p, first + 1) ? 0xffff0000u : 0);
         if (mask == 0)
@@ -182,7 +183,8 @@ static void make_zeros(const Run *r)
     const Wide *w = r->w;
     const WidePlan *p = r->p;
     GxLoop loop;
-    int64_t begin = p->stride * p->pieces * w->storage.chunk, behind = WIDE_PIECE - 1;
+    int64_t begin = p->stride * p->pieces * w->storage.chunk,
+            behind = WARPGROUP_PIECE - 1;
     LLVMValueRef zero = LLVMConstNull(piece_type(w->k)), none = number(w->k, 0),
                  at = each_begin(w, &loop, w->storage.of_rows.zeros);
     gx_store(w->k, GX_SHARED, patch_offset(w, add(w->k, at, number(w->k, begin)), none),
@@ -212,18 +214,18 @@ static void multiply_rows(const Run *r, int64_t row, LLVMValueRef *sums)
     LLVMValueRef below = times(w->k, w->group[ROWS],
                                w->storage.group_rows * w->storage.pitch),
                  place = add(w->k, below, number(w->k, row * w->storage.pitch)),
-                 group =
-                     times(w->k, w->group[FEATURES],
-                           (int64_t)w->storage.filter_stride * (WIDE_ROWS / WIDE_PIECE)),
+                 group = times(w->k, w->group[FEATURES],
+                               (int64_t)w->storage.filter_stride *
+                                   (WARPGROUP_ROWS / WARPGROUP_PIECE)),
                  term = number(w->k, r->filter + p->stride * row * p->pieces *
-                                                     WIDE_PIECE * PIECE_BYTES);
+                                                     WARPGROUP_PIECE * PIECE_BYTES);
     GxMatrices a = {.offset = add(w->k, term, group),
                     .lead = w->storage.filter_lead,
                     .stride = w->storage.filter_stride,
                     .is_transposed = true},
                b = {.offset = patch_offset(w, place, number(w->k, 0)),
                     .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
-                    .stride = WIDE_PIECE * PIECE_BYTES};
+                    .stride = WARPGROUP_PIECE * PIECE_BYTES};
     if (chunks >= 2)
         wide_multiply(w, &a, &b, (uint32_t)(chunks / 2), sums);
     if (chunks % 2 == 0)

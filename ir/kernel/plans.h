@@ -70,9 +70,6 @@ typedef struct WidePlan {
     int64_t spare; /* taps before the first, so that runs begin with whole words */
 } WidePlan;
 
-#define WIDE_ROWS 64 /* features that four warps make together: rows of wgmma */
-#define WIDE_PIECE 8 /* numbers of 16 bytes, rows of a matrix of them */
-
 /* WidePlan.pieces: rows of the image behind patch and filter, from which the patch is made, features first those of a
  * channel one behind the other. */
 typedef struct WideRows {

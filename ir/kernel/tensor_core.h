@@ -18,6 +18,20 @@ typedef struct TensorCore {
     const char *layouts[TENSOR_OPERANDS];
 } TensorCore;
 
+/* wgmma (PTX ISA, "Asynchronous warpgroup level matrix instructions") is no row: four warps that follow each other
+ * multiply 64 rows by all columns over 16 terms of 16 bits. Factors lie in shared memory, as matrices of 8 rows of 16
+ * bytes. */
+enum {
+    WARPGROUP_LOG2 = 2,
+    WARPGROUP_WARPS = 1 << WARPGROUP_LOG2,
+    WARPGROUP_ROWS = 64,
+    WARPGROUP_COLUMNS = 256, /* at most */
+    WARPGROUP_TERMS = 16,
+    WARPGROUP_PIECE_LOG2 = 3,
+    WARPGROUP_PIECE =
+        1 << WARPGROUP_PIECE_LOG2 /* numbers of 16 bytes, rows of a matrix */
+};
+
 /* Row i of the table; NULL: there are fewer. */
 const TensorCore *tensor_core_row(uint32_t i);
 

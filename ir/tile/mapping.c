@@ -7,14 +7,7 @@ enum {
     MOST_HELD = 40, /* words of a factor that a thread holds */
     MOST_HELD_VECTOR = 4,
     LANE_BITS = 5,
-    /* of wgmma: warps, rows, columns (fewer are not worth reading 64 rows for), terms */
-    WIDE_WARP_BITS = 2,
-    WIDE_WARPS = 1 << WIDE_WARP_BITS,
-    WIDE_ROWS = 64,
-    WIDE_LEAST_COLUMNS = 64,
-    WIDE_MOST_COLUMNS = 256,
-    WIDE_TERMS = 16,
-    WIDE_PIECE = 3, /* numbers in 16 bytes, rows of a matrix; as bits */
+    WIDE_LEAST_COLUMNS = 64 /* of wgmma: fewer are not worth reading 64 rows for */
 };
 
 /* -- what lies side by side -------------------------------------------------------------------- */
@@ -143,7 +136,7 @@ void tile_lay_out(TileMapping *m)
              columns = repeats(m, m->column, m->core->n, m->warps[1]),
              terms = tile_log2(tile_core_steps(m));
     uint32_t row_warps = tile_log2(m->warps[0]), column_warps = tile_log2(m->warps[1]),
-             slices = tile_log2(m->slices), group = m->is_wide ? WIDE_WARP_BITS : 0;
+             slices = tile_log2(m->slices), group = m->is_wide ? WARPGROUP_LOG2 : 0;
     LinearLayout c = core_layout(m, TENSOR_C), a = core_layout(m, TENSOR_A),
                  b = core_layout(m, TENSOR_B);
     c = times(c, along(m, LINEAR_REGISTER, m->column, columns));
@@ -245,7 +238,7 @@ void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target)
 static bool is_wide_factor(TileMapping *m, TileFactor *f, const Target *target)
 {
     tile_choose_way(m, f, target);
-    return f->is_copied && tile_bits(f->value) == 16 && f->vector == WIDE_PIECE;
+    return f->is_copied && tile_bits(f->value) == 16 && f->vector == WARPGROUP_PIECE_LOG2;
 }
 
 /* wgmma names the sums of all columns at once, so that none of them can be spilled. */
@@ -267,10 +260,11 @@ static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *tar
         take_sides(m, warps, swap, target);
         int64_t columns = p->dims[m->column].size / m->warps[1];
         m->is_wide =
-            m->core != NULL && m->dot->dtype == DT_F32 && m->warps[0] % WIDE_WARPS == 0 &&
-            p->dims[m->row].size >= WIDE_ROWS * (m->warps[0] / WIDE_WARPS) &&
-            columns >= WIDE_LEAST_COLUMNS && columns <= WIDE_MOST_COLUMNS &&
-            has_wide_registers(m, columns) && p->dims[m->term].size >= WIDE_TERMS &&
+            m->core != NULL && m->dot->dtype == DT_F32 &&
+            m->warps[0] % WARPGROUP_WARPS == 0 &&
+            p->dims[m->row].size >= WARPGROUP_ROWS * (m->warps[0] / WARPGROUP_WARPS) &&
+            columns >= WIDE_LEAST_COLUMNS && columns <= WARPGROUP_COLUMNS &&
+            has_wide_registers(m, columns) && p->dims[m->term].size >= WARPGROUP_TERMS &&
             is_wide_factor(m, &m->factors[0], target) &&
             is_wide_factor(m, &m->factors[1], target);
         if (m->is_wide)
@@ -297,15 +291,16 @@ static void place_wide(TileMapping *m, TileFactor *f)
     uint32_t fast = f->fast,
              slow = tile_only_dim(f->value->dims & ~(UINT32_C(1) << fast)),
              fast_bits = tile_log2(p->dims[fast].size),
-             slow_bits = tile_log2(p->dims[slow].size), across = WIDE_PIECE, down = 0,
-             lanes = WIDE_PIECE, warps = tile_log2(tile_warps(m)),
+             slow_bits = tile_log2(p->dims[slow].size), across = WARPGROUP_PIECE_LOG2,
+             down = 0, lanes = WARPGROUP_PIECE_LOG2, warps = tile_log2(tile_warps(m)),
              rest = LINEAR_MOST_BITS;
-    f->shared = along(m, LINEAR_OFFSET, fast, WIDE_PIECE);
+    f->shared = along(m, LINEAR_OFFSET, fast, WARPGROUP_PIECE_LOG2);
     f->shared = times(f->shared, along(m, LINEAR_OFFSET, slow, slow_bits));
-    f->shared = times(f->shared, along(m, LINEAR_OFFSET, fast, fast_bits - WIDE_PIECE));
-    LinearLayout l = along(m, LINEAR_REGISTER, fast, WIDE_PIECE);
+    f->shared =
+        times(f->shared, along(m, LINEAR_OFFSET, fast, fast_bits - WARPGROUP_PIECE_LOG2));
+    LinearLayout l = along(m, LINEAR_REGISTER, fast, WARPGROUP_PIECE_LOG2);
     spread_bits(m, &l, LINEAR_LANE, slow, &down, slow_bits, &lanes);
-    lanes = LANE_BITS - WIDE_PIECE;
+    lanes = LANE_BITS - WARPGROUP_PIECE_LOG2;
     spread_bits(m, &l, LINEAR_LANE, fast, &across, fast_bits, &lanes);
     spread_bits(m, &l, LINEAR_LANE, slow, &down, slow_bits, &lanes);
     spread_bits(m, &l, LINEAR_WARP, fast, &across, fast_bits, &warps);

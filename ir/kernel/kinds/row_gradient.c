@@ -16,8 +16,7 @@ enum {
     X,
     FEATURES = 0, /* sides of a tile; */
     ROWS = 1,     /* rows of the second operand */
-    MOST_COLUMNS = 256,
-    GROUP_WARPS = 4
+    MOST_COLUMNS = 256
 };
 
 /* -- the plan ------------------------------------------------------------------------------------ */
@@ -112,8 +111,8 @@ static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientSto
     wide_rows_storage(&p->of, c, &s.of);
     s.of.columns = s.columns;
     /* one row of 16 bytes more than whole banks */
-    s.stride = (uint32_t)((s.terms + 1) * 2 * WIDE_PIECE);
-    s.of.stage_bytes = (uint64_t)(c->tile[FEATURES] / WIDE_PIECE) * s.stride;
+    s.stride = (uint32_t)((s.terms + 1) * 2 * WARPGROUP_PIECE);
+    s.of.stage_bytes = (uint64_t)(c->tile[FEATURES] / WARPGROUP_PIECE) * s.stride;
     s.bytes = s.of.patch_bytes + s.of.stage_bytes + s.of.of_rows.bytes;
     *out = s;
 }
@@ -155,13 +154,15 @@ static bool has_room(const GradientPlan *p)
 {
     for (int64_t rows = 1; rows <= MOST_TILE; rows++) {
         for (int64_t groups = 1; groups <= MOST_GROUPS; groups++) {
-            KernelConfig c = {.tile = {WIDE_ROWS, rows}, .warps = {GROUP_WARPS, groups}};
+            KernelConfig c = {.tile = {WARPGROUP_ROWS, rows},
+                              .warps = {WARPGROUP_WARPS, groups}};
             GradientStorage s;
             if (!divides(p, rows, groups))
                 continue;
             storage_of(p, &c, &s);
             if (s.columns <= MOST_COLUMNS && s.bytes <= WIDE_LEAST_SHARED &&
-                registers_of(&s) <= most_registers(groups * GROUP_WARPS * TARGET_WARP))
+                registers_of(&s) <=
+                    most_registers(groups * WARPGROUP_WARPS * TARGET_WARP))
                 return true;
         }
     }
@@ -221,7 +222,7 @@ static const char *gradient_illegal(const Instruction *hero)
         return window;
     GradientPlan p = plan_of(hero, false);
     if (shape_elements(hero->shape) == 0 || shape_elements(x) == 0 ||
-        shape_elements(y) == 0 || p.of.features % WIDE_ROWS != 0)
+        shape_elements(y) == 0 || p.of.features % WARPGROUP_ROWS != 0)
         return "there are not whole tiles of features";
     if (shape_elements(x) / p.of.channels > TAPS_MOST_PLACES ||
         x->dims[0] * p.of.channels > TAPS_MOST_ROWS ||
@@ -267,11 +268,11 @@ bool suits_row_gradient(FusionFacts *f, KernelKind kind)
 static void complete(int64_t groups, int64_t rows, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        c->warps[FEATURES] = GROUP_WARPS;
+        c->warps[FEATURES] = WARPGROUP_WARPS;
         c->warps[ROWS] = groups;
     }
     if (config_lacks(c, KERNEL_KEY_TILE)) {
-        c->tile[FEATURES] = WIDE_ROWS * (c->warps[FEATURES] / GROUP_WARPS);
+        c->tile[FEATURES] = WARPGROUP_ROWS * (c->warps[FEATURES] / WARPGROUP_WARPS);
         c->tile[ROWS] = rows;
     }
 }
@@ -326,13 +327,13 @@ const char *refuse_row_gradient(const KernelDesign *d)
     const KernelConfig *c = &d->config;
     int64_t calls = p->of.window[Y] / p->of.stride,
             terms = c->tile[ROWS] * p->of.result_size[X];
-    if (c->warps[FEATURES] % GROUP_WARPS != 0 ||
-        c->tile[FEATURES] != c->warps[FEATURES] * (WIDE_ROWS / GROUP_WARPS) ||
+    if (c->warps[FEATURES] % WARPGROUP_WARPS != 0 ||
+        c->tile[FEATURES] != c->warps[FEATURES] * (WARPGROUP_ROWS / WARPGROUP_WARPS) ||
         p->of.features % c->tile[FEATURES] != 0)
         return refuse_text(
             d,
             "\"tile\" %lld needs four warps for each %d features, and must divide %lld",
-            (long long)c->tile[FEATURES], WIDE_ROWS, (long long)p->of.features);
+            (long long)c->tile[FEATURES], WARPGROUP_ROWS, (long long)p->of.features);
     if (p->of.result_size[Y] % c->tile[ROWS] != 0 || terms % TAPS_STEP != 0)
         return refuse_text(
             d, "\"tile\" must divide %lld rows into whole steps of %d places, found %lld",

@@ -94,9 +94,11 @@ static uint32_t factor_bits(const KernelDesign *d)
 }
 
 /* Tiles and their warps, the larger first. */
-static const struct {
+typedef struct TileShape {
     int64_t m, n, warps[3]; /* along m and n; slices, 0: one */
-} shapes[] = {
+} TileShape;
+
+static const TileShape shapes[] = {
     {256, 128, {4, 2}},
     {128, 256, {2, 4}},
     {128, 128, {2, 2}},
@@ -126,21 +128,29 @@ static const struct {
     {64, 16, {1, 1, 8}},
     {8, 16, {1, 1}},
     {16, 8, {1, 1}},
-    /* of wgmma: four warps have 64 rows and all columns */
-    {128, 256, {8, 1}},
-    {256, 128, {1, 8}},
-    {256, 128, {8, 1}},
-    {128, 256, {1, 8}},
-    {128, 128, {8, 1}},
-    {128, 128, {1, 8}},
-    {64, 256, {4, 1}},
-    {256, 64, {1, 4}},
-    {64, 128, {4, 1}},
-    {128, 64, {1, 4}},
-    {64, 64, {4, 1}},
 };
 
-enum { SHAPES = sizeof shapes / sizeof *shapes, FIRST_WIDE = SHAPES - 11 };
+/* Of wgmma: four warps have 64 rows and all columns. */
+static const TileShape wide_shapes[] = {
+    {128, 256, {8, 1}}, {256, 128, {1, 8}}, {256, 128, {8, 1}}, {128, 256, {1, 8}},
+    {128, 128, {8, 1}}, {128, 128, {1, 8}}, {64, 256, {4, 1}},  {256, 64, {1, 4}},
+    {64, 128, {4, 1}},  {128, 64, {1, 4}},  {64, 64, {4, 1}},
+};
+
+enum {
+    PLAIN_SHAPES = sizeof shapes / sizeof *shapes,
+    SHAPES = PLAIN_SHAPES + sizeof wide_shapes / sizeof *wide_shapes
+};
+
+static bool is_wide_shape(size_t i)
+{
+    return i >= PLAIN_SHAPES;
+}
+
+static const TileShape *shape_at(size_t i)
+{
+    return is_wide_shape(i) ? &wide_shapes[i - PLAIN_SHAPES] : &shapes[i];
+}
 
 static int64_t threads_of(const KernelConfig *c)
 {
@@ -168,16 +178,16 @@ double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, double percent)
 /* Sums are the accumulators of 8 times the bits of f64: a quarter of a tile's threads' registers. */
 static bool fits_registers(const KernelDesign *d, size_t shape)
 {
-    int64_t threads = shapes[shape].warps[0] * shapes[shape].warps[1] * TARGET_WARP;
-    int64_t sums = shapes[shape].m * shapes[shape].n / threads;
+    int64_t threads = shape_at(shape)->warps[0] * shape_at(shape)->warps[1] * TARGET_WARP;
+    int64_t sums = shape_at(shape)->m * shape_at(shape)->n / threads;
     return d->plan.tile->contraction->type != DT_F64 || sums <= 32;
 }
 
 /* The instruction of the target has 16 rows and 8 columns, or 8 and 8. */
 static bool has_instruction(size_t shape)
 {
-    int64_t least = shapes[shape].m / shapes[shape].warps[0],
-            other = shapes[shape].n / shapes[shape].warps[1];
+    int64_t least = shape_at(shape)->m / shape_at(shape)->warps[0],
+            other = shape_at(shape)->n / shape_at(shape)->warps[1];
     return (least >= 16 && other >= 8) || (least >= 8 && other >= 16);
 }
 
@@ -277,16 +287,16 @@ static void complete_tile(const KernelDesign *d, size_t shape, KernelConfig *c)
 {
     bool lacks_tile = config_lacks(c, KERNEL_KEY_TILE);
     if (lacks_tile) {
-        c->tile[0] = shapes[shape].m;
-        c->tile[1] = shapes[shape].n;
+        c->tile[0] = shape_at(shape)->m;
+        c->tile[1] = shape_at(shape)->n;
     }
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        c->warps[0] = lacks_tile ? shapes[shape].warps[0] : c->tile[0] >= 64 ? 2 : 1;
-        c->warps[1] = lacks_tile ? shapes[shape].warps[1] : c->tile[1] >= 64 ? 2 : 1;
+        c->warps[0] = lacks_tile ? shape_at(shape)->warps[0] : c->tile[0] >= 64 ? 2 : 1;
+        c->warps[1] = lacks_tile ? shape_at(shape)->warps[1] : c->tile[1] >= 64 ? 2 : 1;
     }
     if ((c->set & 1u << KERNEL_KEY_SLICES) == 0) {
-        bool has_some = lacks_tile && shapes[shape].warps[2] != 0;
-        c->slices = has_some ? shapes[shape].warps[2] : 1;
+        bool has_some = lacks_tile && shape_at(shape)->warps[2] != 0;
+        c->slices = has_some ? shape_at(shape)->warps[2] : 1;
         c->set |= has_some ? 1u << KERNEL_KEY_SLICES : 0;
     }
     if (config_lacks(c, KERNEL_KEY_DEPTH))
@@ -315,7 +325,7 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
     complete_tile(&trial, shape, &trial.config);
     const char *why;
     bool good = refuse_tile(&trial) == NULL && !spills(&trial) &&
-                (shape < FIRST_WIDE || design_tile_mapping(&trial, &why)->is_wide);
+                (!is_wide_shape(shape) || design_tile_mapping(&trial, &why)->is_wide);
     if (good) {
         KernelWork work;
         geometry_tile(&trial);
@@ -336,9 +346,9 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
     bool is_narrow = reads_narrow_factor(d), is_wide = may_be_wide(d);
     for (size_t i = SHAPES; i-- > 0;) {
         cycles[i] = fits_registers(d, i) && has_instruction(i) &&
-                            (i < FIRST_WIDE || is_wide) &&
-                            (shapes[i].warps[2] == 0 || is_narrow)
-                        ? tile_cycles(d, shapes[i].m, shapes[i].n, percent)
+                            (!is_wide_shape(i) || is_wide) &&
+                            (shape_at(i)->warps[2] == 0 || is_narrow)
+                        ? tile_cycles(d, shape_at(i)->m, shape_at(i)->n, percent)
                         : 0;
         if (cycles[i] > 0 && (cycles[best] == 0 || cycles[i] <= cycles[best]))
             best = i;

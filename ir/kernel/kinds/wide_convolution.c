@@ -17,8 +17,7 @@ enum {
     ROWS = 1,     /* rows of the result */
     MOST_COLUMNS = 256,
     MOST_DEPTH = 64,
-    STAGES = 3,
-    GROUP_WARPS = 4
+    STAGES = 3
 };
 
 /* -- legality ------------------------------------------------------------------------------------ */
@@ -119,7 +118,7 @@ static WidePlan plan_of(const Instruction *hero)
 static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
 {
     int64_t places = (rows - 1) * pitch + p->result_size[X];
-    return ceil_div(places, WIDE_PIECE) * WIDE_PIECE;
+    return ceil_div(places, WARPGROUP_PIECE) * WARPGROUP_PIECE;
 }
 
 /* Pairs of results of a row are read and written together where features are first. */
@@ -138,7 +137,7 @@ static int64_t odd(int64_t n)
 
 static uint64_t sum_bytes(const WidePlan *p, const KernelConfig *c, WideStorage *r)
 {
-    int64_t places = c->warps[ROWS] * r->columns, pieces = WIDE_PIECE;
+    int64_t places = c->warps[ROWS] * r->columns, pieces = WARPGROUP_PIECE;
     int64_t across = p->result_is_last ? c->tile[FEATURES] : places,
             down = p->result_is_last ? places : c->tile[FEATURES];
     r->sum_stride = odd(across / pieces) * pieces;
@@ -159,18 +158,18 @@ static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
 /* Each tap has whole steps of channels. */
 static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
-    int64_t piece = 2 * WIDE_PIECE; /* bytes */
+    int64_t piece = 2 * WARPGROUP_PIECE; /* bytes */
     WideStorage r = *out;
     r.rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride;
-    r.plane = r.rows * r.pitch + WIDE_PIECE - 1;
-    r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WIDE_PIECE,
-                         p->is_last ? 1 : WIDE_PIECE / p->stride);
-    r.patch_bytes = (uint64_t)(c->depth / WIDE_PIECE * r.chunk * piece);
+    r.plane = r.rows * r.pitch + WARPGROUP_PIECE - 1;
+    r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WARPGROUP_PIECE,
+                         p->is_last ? 1 : WARPGROUP_PIECE / p->stride);
+    r.patch_bytes = (uint64_t)(c->depth / WARPGROUP_PIECE * r.chunk * piece);
     int64_t side = p->is_transposed ? c->depth : c->tile[FEATURES],
-            chunks = (p->is_transposed ? c->tile[FEATURES] : c->depth) / WIDE_PIECE,
+            chunks = (p->is_transposed ? c->tile[FEATURES] : c->depth) / WARPGROUP_PIECE,
             apart = chunk_rows(side, chunks, 1) * piece;
-    r.filter_lead = (uint32_t)(p->is_transposed ? WIDE_PIECE * piece : apart);
-    r.filter_stride = (uint32_t)(p->is_transposed ? apart : WIDE_PIECE * piece);
+    r.filter_lead = (uint32_t)(p->is_transposed ? WARPGROUP_PIECE * piece : apart);
+    r.filter_stride = (uint32_t)(p->is_transposed ? apart : WARPGROUP_PIECE * piece);
     r.stage_bytes = (uint64_t)(chunks * apart);
     *out = r;
 }
@@ -178,7 +177,8 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
 /* Of whole steps of channels: one row of results on any GPU. */
 static bool has_room(const WidePlan *p)
 {
-    KernelConfig c = {.tile = {WIDE_ROWS, 1}, .warps = {4, 1}, .depth = TAPS_STEP};
+    KernelConfig c = {
+        .tile = {WARPGROUP_ROWS, 1}, .warps = {WARPGROUP_WARPS, 1}, .depth = TAPS_STEP};
     WideStorage s = {.pitch = pitch_of(p), .group_rows = 1};
     tap_storage(p, &c, &s);
     return s.patch_bytes + STAGES * s.stage_bytes <= WIDE_LEAST_SHARED;
@@ -191,14 +191,14 @@ static const char *sizes_illegal(const Instruction *hero)
                 *y = hero->shape;
     int64_t channels = x->dims[l->lhs_feature], columns = y->dims[l->out_spatial[X]];
     if (shape_elements(y) == 0 || channels == 0 ||
-        y->dims[l->out_feature] % WIDE_ROWS != 0)
+        y->dims[l->out_feature] % WARPGROUP_ROWS != 0)
         return "there are not whole tiles of channels and features";
     WidePlan p = plan_of(hero);
     if (channels % TAPS_STEP != 0) {
         const char *few = wide_rows_illegal(&p);
         if (few != NULL)
             return few;
-    } else if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WIDE_PIECE != 0)
+    } else if (l->lhs_feature == 1 && x->dims[l->lhs_spatial[X]] % WARPGROUP_PIECE != 0)
         return "rows of the image are not whole vectors";
     if (l->out_feature == 1 && columns % 2 != 0)
         return "rows of the result are not whole pairs";
@@ -279,11 +279,11 @@ static void complete(const WidePlan *p, const int64_t groups[2], int64_t rows,
                      int64_t depth, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        c->warps[FEATURES] = GROUP_WARPS * groups[FEATURES];
+        c->warps[FEATURES] = WARPGROUP_WARPS * groups[FEATURES];
         c->warps[ROWS] = groups[ROWS];
     }
     if (config_lacks(c, KERNEL_KEY_TILE)) {
-        c->tile[FEATURES] = WIDE_ROWS * (c->warps[FEATURES] / GROUP_WARPS);
+        c->tile[FEATURES] = WARPGROUP_ROWS * (c->warps[FEATURES] / WARPGROUP_WARPS);
         c->tile[ROWS] = c->warps[ROWS] * rows;
     }
     if (config_lacks(c, KERNEL_KEY_DEPTH))
@@ -377,10 +377,10 @@ static const char *tile_refused(const KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
-    if (c->warps[FEATURES] % GROUP_WARPS != 0 ||
-        c->tile[FEATURES] != c->warps[FEATURES] * (WIDE_ROWS / GROUP_WARPS))
+    if (c->warps[FEATURES] % WARPGROUP_WARPS != 0 ||
+        c->tile[FEATURES] != c->warps[FEATURES] * (WARPGROUP_ROWS / WARPGROUP_WARPS))
         return refuse_text(d, "\"tile\" %lld needs four warps for each %d features",
-                           (long long)c->tile[FEATURES], WIDE_ROWS);
+                           (long long)c->tile[FEATURES], WARPGROUP_ROWS);
     if (p->features % c->tile[FEATURES] != 0)
         return refuse_text(d, "\"tile\" %lld must divide the %lld features",
                            (long long)c->tile[FEATURES], (long long)p->features);

@@ -11,7 +11,6 @@ enum {
     FEATURES = 0,
     ROWS = 1,
     PIECE_BYTES = 16,
-    GROUP_WARPS = 4,
     GROUP = 128 /* threads */
 };
 
@@ -35,19 +34,20 @@ static void fill_patch(const void *of)
     WorkBuilder *b = w->b;
     double pieces = (double)w->storage.patch_bytes / PIECE_BYTES / b->threads;
     work_wait(b, b->rates->memory_cycles);
-    bool meets = !w->p->is_last && w->p->stride == 1 && w->c->depth < 8 * WIDE_PIECE;
+    bool meets = !w->p->is_last && w->p->stride == 1 && w->c->depth < 8 * WARPGROUP_PIECE;
     work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
-    issue(w, pieces * (w->p->is_last
-                           ? DIVIDED
-                           : (DIVIDED + TURNED) / (double)WIDE_PIECE + WIDE_PIECE));
+    issue(w, pieces * (w->p->is_last ? DIVIDED
+                                     : (DIVIDED + TURNED) / (double)WARPGROUP_PIECE +
+                                           WARPGROUP_PIECE));
     work_barrier(b);
 }
 
 /* wgmma reads both factors from shared memory; warps by themselves read all places each. */
 static double read_bytes(const WideWork *w, double terms)
 {
-    double rows = w->p->core == NULL ? WIDE_ROWS : (double)WIDE_ROWS / GROUP_WARPS,
-           times = w->p->core == NULL ? 1 : GROUP_WARPS;
+    double rows = w->p->core == NULL ? WARPGROUP_ROWS
+                                     : (double)WARPGROUP_ROWS / WARPGROUP_WARPS,
+           times = w->p->core == NULL ? 1 : WARPGROUP_WARPS;
     return times * (rows + (double)w->storage.columns) * terms * 2;
 }
 
@@ -57,13 +57,13 @@ static void multiply(const WideWork *w, double steps)
     WorkBuilder *b = w->b;
     DType type = w->p->inst->operands[0]->shape->dtype;
     double columns = (double)w->storage.columns,
-           operations = 2 * WIDE_ROWS * columns * steps * TAPS_STEP,
+           operations = 2 * WARPGROUP_ROWS * columns * steps * TAPS_STEP,
            percent =
                w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type);
     double cycles = work_product_cycles(b, type, operations, percent * costs.tile_share);
     work_shared(b, read_bytes(w, steps * TAPS_STEP) / PIECE_BYTES / GROUP, PIECE_BYTES,
                 1);
-    work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / GROUP_WARPS);
+    work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / WARPGROUP_WARPS);
     if (w->p->core == NULL) {
         issue(w, 2 * steps);
         work_wait(b, costs.shared_cycles); /* for the group's end */
@@ -121,7 +121,7 @@ static void write_results(const WideWork *w)
 {
     WorkBuilder *b = w->b;
     const WidePlan *p = w->p;
-    uint32_t lanes = p->result_is_last ? WIDE_PIECE : 2;
+    uint32_t lanes = p->result_is_last ? WARPGROUP_PIECE : 2;
     int64_t plane = p->result_size[Y] * p->result_size[X],
             tiles = p->features / w->c->tile[FEATURES],
             rows = ceil_div(p->result_size[Y], w->c->tile[ROWS]),
