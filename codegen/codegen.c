@@ -480,7 +480,7 @@ static void describe_tile_code(const TileCode *t, CodegenCommand *out)
     memcpy(out->block, (const uint32_t[]){t->kernel.threads, 1, 1}, sizeof out->block);
     out->shared_bytes = t->kernel.shared_bytes;
     out->registers = t->kernel.use.registers;
-    out->spill_bytes = t->kernel.use.stack;
+    out->spill_bytes = kernel_use_spills(&t->kernel.use);
 }
 
 /* By request. */

@@ -36,7 +36,7 @@ const char *cuda_own_folder(Arena *a);
 bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
                const char **out_error);
 
-/* What the assembler's log says of one kernel. */
+/* What the assembler's log says of one kernel, or its cubin. */
 typedef struct KernelUse {
     const char *name;
     uint32_t registers, stack, spill_stores, spill_loads; /* bytes, but for registers */

@@ -290,7 +290,7 @@ static void add_tileir_text(const KernelRow *row, Text *t)
 {
     const CodegenCommand *c = row->command;
     if (c != NULL && c->is_tileir)
-        text_printf(t, "  %s: by CUDA Tile IR, %llu bytes of shared memory, stack %u\n",
+        text_printf(t, "  %s: by CUDA Tile IR, %llu bytes of shared memory, %u spilled\n",
                     row->name, (unsigned long long)c->shared_bytes, c->spill_bytes);
     else if (c != NULL && c->tileir_why != NULL)
         text_printf(t, "  %s: not by CUDA Tile IR: %s\n", row->name, c->tileir_why);

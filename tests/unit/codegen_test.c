@@ -228,6 +228,35 @@ static void every_target_assembles(void **state)
     }
 }
 
+/* What a cubin's instructions do to local memory is found in them: each width once. */
+static void local_memory_is_counted(void **state)
+{
+    static const char text[] =
+        ".version 7.0\n.target sm_80\n.address_size 64\n"
+        ".visible .entry k(.param .u64 p, .param .u32 i)\n{\n"
+        ".local .align 16 .b8 d[256];\n"
+        ".reg .b64 %p, %q, %l; .reg .b32 %v, %f<4>; .reg .b16 %h;\n"
+        "ld.param.u64 %p, [p]; ld.param.u32 %v, [i]; cvt.u64.u32 %q, %v;\n"
+        "mov.u64 %l, d; add.s64 %l, %l, %q;\n"
+        "st.local.u8 [%l+40], %v; st.local.u32 [%l], %v; st.local.u64 [%l+16], %q;\n"
+        "ld.local.u16 %h, [d+18]; ld.local.v4.u32 {%f0, %f1, %f2, %f3}, [d+64];\n"
+        "st.global.u16 [%p], %h; st.global.v4.u32 [%p+16], {%f0, %f1, %f2, %f3};\n"
+        "ret;\n}\n";
+    Fixture *f = *state;
+    Target target;
+    Cubin cubin;
+    CubinKernel kernel;
+    const char *error = NULL;
+    assert_true(target_find("sm_80", &target));
+    assert_true(
+        assemble(f->arena, &f->cuda, &target, text, ASSEMBLE_WHOLE, 1, &cubin, &error));
+    assert_false(cubin_kernel(f->arena, &cubin, "j", &kernel));
+    assert_true(cubin_kernel(f->arena, &cubin, "k", &kernel));
+    assert_int_equal(kernel.use.spill_stores, 1 + 4 + 8);
+    assert_int_equal(kernel.use.spill_loads, 2 + 16);
+    assert_int_equal(kernel.use.stack, 256);
+}
+
 static void both_assemblers_work_and_repeat(void **state)
 {
     Fixture *f = *state;
@@ -590,6 +619,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_target_assembles),
+        cmocka_unit_test(local_memory_is_counted),
         cmocka_unit_test(both_assemblers_work_and_repeat),
         cmocka_unit_test(pieces_link_to_the_same_code),
         cmocka_unit_test(what_is_no_piece_is_not_linked),
