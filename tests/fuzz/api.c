@@ -9,6 +9,7 @@
 #include "runtime/gxrt.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/shared/folder.h"
+#include "tests/unit/shared/refusing.h"
 
 enum {
     CALL_BYTES = 4,
@@ -175,24 +176,6 @@ static int host_function(void *user, const gxrt_host_arguments *a)
     return a->buffer_count == 0;
 }
 
-/* Memory and streams of the caller's: none is left after some. */
-static int no_memory(void *user, int device, size_t bytes, size_t alignment, void **out)
-{
-    (void)user, (void)device, (void)bytes, (void)alignment, (void)out;
-    return 1;
-}
-
-static void no_release(void *user, int device, void *pointer)
-{
-    (void)user, (void)device, (void)pointer;
-}
-
-static int no_stream(void *user, int device, int high_priority, void **out)
-{
-    (void)user, (void)device, (void)high_priority, (void)out;
-    return 1;
-}
-
 static void on_log(void *user, int level, const char *text)
 {
     (void)user;
@@ -201,10 +184,6 @@ static void on_log(void *user, int level, const char *text)
 
 static void *create_session(const uint8_t *at)
 {
-    static const gxrt_allocator allocator = {
-        .struct_size = sizeof allocator, .allocate = no_memory, .release = no_release};
-    static const gxrt_streams streams = {
-        .struct_size = sizeof streams, .borrow = no_stream, .give_back = no_release};
     static const gxrt_host_call calls[] = {
         {.struct_size = sizeof *calls, .name = "clip", .described = host_function},
         {.struct_size = sizeof *calls, .name = NULL, .described = host_function}};
@@ -228,8 +207,8 @@ static void *create_session(const uint8_t *at)
         .world = all.worlds[at[3] % 9 == 8 ? at[2] % HANDLES : HANDLES - 1],
         .timeout_seconds = at[3] % 13 == 12 ? -1 : 1,
         .log = at[1] & 4 ? on_log : NULL,
-        .allocator = at[1] & 8 ? &allocator : NULL,
-        .streams = at[1] & 16 ? &streams : NULL,
+        .allocator = at[1] & 8 ? &refusing_allocator : NULL,
+        .streams = at[1] & 16 ? &refusing_streams : NULL,
         .max_seconds = at[1] & 32   ? 5
                        : at[1] & 64 ? -1
                                     : 0,

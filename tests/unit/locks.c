@@ -18,6 +18,7 @@
 #include "runtime/collective/store.h"
 #include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/fake_world.h"
+#include "tests/unit/shared/ranks.h"
 
 static atomic_int mutexes, conditions; /* that live */
 static atomic_int threads;             /* to be joined */
@@ -153,52 +154,31 @@ static char address[64];
 static Program pair;
 
 /* A session of one device of two. */
-static void *one_device(void *argument)
+static gxrt_status one_device(uint32_t rank)
 {
-    uint32_t rank = (uint32_t)(uintptr_t)argument;
     gxrt_session_options options = {.struct_size = sizeof options};
     gxrt_session *s = NULL;
     gxrt_status st = gxrt_world_create(rank, 2, address, &options.world);
     if (st == GXRT_OK)
         st = session_create(pair.program, &options, &fake_api, NULL, &fake_nccl, &s);
-    if (st != GXRT_OK)
-        fprintf(stderr, "rank %u: %s\n", rank, gxrt_last_error());
     gxrt_session_destroy(s);
     gxrt_world_destroy(options.world);
-    return (void *)(uintptr_t)st;
+    return st;
 }
 
 static void test_processes(void **state)
 {
     (void)state;
     Maker m;
-    pthread_t thread[2];
     maker_init(&m);
     m.b.info[0].partitions = 2;
     uint32_t both = world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3);
     world_collective(&m, PLAN_ALL_REDUCE, both, 4, 4);
     pair = open_program(&m, "", 0);
     snprintf(address, sizeof address, "file:/tmp/gxc-locks-%ld", (long)getpid());
-    for (uintptr_t i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, one_device, (void *)i), 0);
-    for (int i = 0; i < 2; i++) {
-        void *st;
-        pthread_join(thread[i], &st);
-        assert_null(st);
-    }
+    run_ranks(2, one_device);
     close_program(&pair);
     assert_clean();
-}
-
-static void *join_and_leave(void *argument)
-{
-    (void)argument;
-    Store *guest;
-    uint32_t value = 7;
-    gxrt_status st = store_open(address, 1, 2, &guest);
-    st = st == GXRT_OK ? store_get(guest, "late", &value, sizeof value, 10) : st;
-    store_close(guest);
-    return (void *)(uintptr_t)st;
 }
 
 /* Both kinds of stores, with a guest who waits. */
@@ -207,8 +187,7 @@ static void test_store(void **state)
     (void)state;
     for (int port = 20000 + getpid() % 10000, tcp = 0; tcp <= 1; port++) {
         Store *server;
-        pthread_t thread;
-        void *st;
+        StoreGuest guest = {.address = address, .key = "late"};
         uint32_t value = 7;
         if (tcp)
             snprintf(address, sizeof address, "tcp://127.0.0.1:%d", port);
@@ -218,13 +197,13 @@ static void test_store(void **state)
         if (opened != GXRT_OK && tcp)
             continue; /* the port is taken */
         assert_int_equal(opened, GXRT_OK);
-        assert_int_equal(pthread_create(&thread, NULL, join_and_leave, NULL), 0);
+        guest_start(&guest);
         assert_int_equal(store_put(server, "late", &value, sizeof value, 10), GXRT_OK);
         assert_int_equal(store_get(server, "never", &value, sizeof value, 0.05),
                          GXRT_WORLD_FAILED);
-        pthread_join(thread, &st);
+        assert_int_equal(guest_join(&guest), GXRT_OK);
+        assert_int_equal(guest.value, value);
         store_close(server);
-        assert_null(st);
         tcp++;
     }
     assert_clean();

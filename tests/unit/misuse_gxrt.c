@@ -18,6 +18,7 @@
 
 #include "runtime/gxrt.h"
 #include "tests/unit/shared/emu_file.h"
+#include "tests/unit/shared/refusing.h"
 
 enum { COUNT = EMU_FILE_COUNT, BYTES = EMU_FILE_BYTES, TRIPS = EMU_FILE_TRIPS };
 
@@ -291,34 +292,21 @@ static void refused(const gxrt_session_options *options, gxrt_status want,
     assert_null(s);
 }
 
-static int no_memory(void *user, int device, size_t bytes, size_t alignment, void **out)
-{
-    (void)user, (void)device, (void)bytes, (void)alignment, (void)out;
-    return 1;
-}
-
-static void no_release(void *user, int device, void *pointer)
-{
-    (void)user, (void)device, (void)pointer;
-}
-
-static int no_stream(void *user, int device, int high_priority, void **out)
-{
-    (void)user, (void)device, (void)high_priority, (void)out;
-    return 1;
-}
-
 /* What the options point to: functions that are NULL are found before they are needed. */
 static void test_callbacks(void **state)
 {
-    static const gxrt_allocator allocators[] = {
-        {0, NULL, no_memory, no_release},
-        {sizeof(gxrt_allocator), NULL, NULL, no_release},
-        {sizeof(gxrt_allocator), NULL, no_memory, NULL}};
-    static const gxrt_streams streams[] = {{0, NULL, no_stream, no_release},
-                                           {sizeof(gxrt_streams), NULL, NULL, no_release},
-                                           {sizeof(gxrt_streams), NULL, no_stream, NULL}};
+    gxrt_allocator allocators[3];
+    gxrt_streams streams[3];
     (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        allocators[i] = refusing_allocator;
+        streams[i] = refusing_streams;
+    }
+    allocators[0].struct_size = streams[0].struct_size = 0;
+    allocators[1].allocate = NULL;
+    streams[1].borrow = NULL;
+    allocators[2].release = NULL;
+    streams[2].give_back = NULL;
     for (size_t i = 0; i < 3; i++) {
         gxrt_session_options options = options_of(0);
         options.allocator = &allocators[i];
@@ -330,10 +318,8 @@ static void test_callbacks(void **state)
                 "struct_size, borrow or give_back of the streams is not set");
     }
     gxrt_session_options options = options_of(0);
-    const gxrt_allocator lacking = {sizeof lacking, NULL, no_memory, no_release};
-    const gxrt_streams none_left = {sizeof none_left, NULL, no_stream, no_release};
-    options.allocator = &lacking; /* these are taken, whatever they then say */
-    options.streams = &none_left;
+    options.allocator = &refusing_allocator; /* taken, whatever they then say */
+    options.streams = &refusing_streams;
     gxrt_session *s;
     gxrt_status st = gxrt_session_create(program, &options, &s);
     assert_true(st == GXRT_OK || st == GXRT_OUT_OF_MEMORY);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "runtime/collective/store.h"
+#include "tests/unit/shared/ranks.h"
 
 enum { RANKS = 4 };
 
@@ -105,30 +106,15 @@ static gxrt_status share(Store *s, uint32_t rank)
     return st;
 }
 
-static void *one_rank(void *argument)
+static gxrt_status one_rank(uint32_t rank)
 {
-    uint32_t rank = (uint32_t)(uintptr_t)argument;
     Store *s;
     if (rank == 0) /* comes last: the others wait for it */
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     gxrt_status st = store_open(address, rank, RANKS, &s);
     st = st == GXRT_OK ? share(s, rank) : st;
-    if (st != GXRT_OK)
-        fprintf(stderr, "rank %u: %s\n", rank, gxrt_last_error());
     store_close(s);
-    return (void *)(uintptr_t)st;
-}
-
-static void all_ranks(void)
-{
-    pthread_t threads[RANKS];
-    for (uintptr_t i = 0; i < RANKS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, one_rank, (void *)i), 0);
-    for (int i = 0; i < RANKS; i++) {
-        void *st;
-        pthread_join(threads[i], &st);
-        assert_null(st);
-    }
+    return st;
 }
 
 /* rows: collectives.J2 (the store that carries the id; rank 0 may come last) */
@@ -136,13 +122,13 @@ static void test_all_ranks(void **state)
 {
     (void)state;
     choose_port("");
-    all_ranks();
+    run_ranks(RANKS, one_rank);
     choose_port("a secret");
     in_drops = true;
-    all_ranks();
+    run_ranks(RANKS, one_rank);
     in_drops = false;
     snprintf(address, sizeof address, "file:/tmp/gxc-store-%ld", (long)getpid());
-    all_ranks();
+    run_ranks(RANKS, one_rank);
     assert_int_not_equal(access(address + 5, F_OK), 0); /* nothing is left */
 }
 
@@ -158,7 +144,7 @@ static void test_foreign_files(void **state)
     assert_non_null(f);
     fclose(f);
     snprintf(address, sizeof address, "%s", folder);
-    all_ranks();
+    run_ranks(RANKS, one_rank);
     assert_int_equal(remove(file), 0);
     assert_int_equal(rmdir(folder), 0);
 }
@@ -205,7 +191,7 @@ static void test_killed_ranks(void **state)
     assert_int_not_equal(access(folder, F_OK), 0); /* the survivor has cleared up */
     snprintf(address, sizeof address, "%s", folder);
     kill_rank(folder, 2, RANKS);
-    all_ranks();
+    run_ranks(RANKS, one_rank);
     assert_int_not_equal(access(folder, F_OK), 0);
 }
 
@@ -405,25 +391,13 @@ static void few_files(const char *where)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-static void *greet_and_leave(void *argument)
-{
-    (void)argument;
-    Store *guest;
-    uint32_t value = 7;
-    gxrt_status st = store_open(address, 1, 2, &guest);
-    st = st == GXRT_OK ? store_put(guest, "k", &value, sizeof value, 10) : st;
-    store_close(guest);
-    return (void *)(uintptr_t)st;
-}
-
 /* A server with a guest takes the number 0 of a descriptor where the process has closed its standard input; a port
  * that is taken leaves it free. */
 static void test_descriptors(void **state)
 {
     (void)state;
     Store *server;
-    pthread_t thread;
-    void *st;
+    StoreGuest guest = {.address = address, .key = "k", .value = 7, .puts = true};
     uint32_t value = 0;
     int taken = take_port("");
     int input = dup(0), files = open_files();
@@ -439,11 +413,10 @@ static void test_descriptors(void **state)
     assert_int_equal(open_files(), files - 1);
     close(taken);
     assert_int_equal(store_open(address, 0, 2, &server), GXRT_OK);
-    assert_int_equal(pthread_create(&thread, NULL, greet_and_leave, NULL), 0);
+    guest_start(&guest);
     assert_int_equal(store_get(server, "k", &value, sizeof value, 10), GXRT_OK);
-    pthread_join(thread, &st);
+    assert_int_equal(guest_join(&guest), GXRT_OK);
     store_close(server);
-    assert_null(st);
     assert_int_equal(value, 7);
     assert_int_equal(dup2(input, 0), 0);
     close(input);
