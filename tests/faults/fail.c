@@ -2,6 +2,9 @@
  *
  *   GXFAULT=KIND:N   the N-th call of this kind, counted from the start of main, fails as the system
  *                    would let it fail; N 0: none does
+ *   GXFAULT=KIND:each    every call of this kind fails, in a fork of its own; see "one run for all"
+ *   GXFAULT_TALK=A,B,C   for that: pipes to and from run.py, and the file for errors of the forks
+ *   GXFAULT_ONE=1        the machine has one processor: no threads share out the work
  *   GXFAULT_LOG=FILE at the end the counts of all kinds are written there
  *
  * Children that the program forks count on; programs that it starts are left alone. What libc calls
@@ -10,7 +13,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -50,6 +57,10 @@ static Shared *shared; /* with forked children */
 static Kind failing_kind = KIND_COUNT;
 static unsigned long failing_number;
 static pid_t first_process;
+static bool is_each; /* every call fails in a fork */
+static bool is_one;  /* processor */
+
+static bool fails_in_fork(unsigned long number);
 
 /* True: this call has to fail. */
 static bool fails(Kind kind)
@@ -57,7 +68,9 @@ static bool fails(Kind kind)
     if (!shared || !shared->counts_now)
         return false;
     unsigned long number = atomic_fetch_add(&shared->counts[kind], 1) + 1;
-    return kind == failing_kind && number == failing_number;
+    if (kind != failing_kind)
+        return false;
+    return is_each ? fails_in_fork(number) : number == failing_number;
 }
 
 #define NEXT(Result, name, ...)                                                          \
@@ -117,13 +130,18 @@ int posix_memalign(void **out, size_t alignment, size_t n)
     return p ? 0 : ENOMEM;
 }
 
+static atomic_int mapped_shared; /* pieces of memory that a fork would share */
+
 void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
     if (lacks(bytes)) {
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+    void *p = (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+    if (p != MAP_FAILED && flags & MAP_SHARED && protection & PROT_WRITE)
+        mapped_shared++;
+    return p;
 }
 
 /* --- files ----------------------------------------------------------------------------------- */
@@ -161,12 +179,10 @@ REPLACE(write, ENOSPC, -1, ssize_t, write, (int fd, const void *from, size_t n),
         (fd, from, n))
 REPLACE(write, ENOSPC, -1, int, ftruncate, (int fd, off_t n), (fd, n))
 REPLACE(write, EIO, -1, int, fsync, (int fd), (fd))
-REPLACE(process, EAGAIN, -1, pid_t, fork, (void), ())
 REPLACE(process, ENOMEM, -1, int, execv, (const char *path, char *const *a), (path, a))
 REPLACE(process, ENOMEM, -1, int, execve,
         (const char *path, char *const *a, char *const *e), (path, a, e))
 REPLACE(process, EMFILE, -1, int, pipe, (int ends[2]), (ends))
-REPLACE(thread, ENOMEM, NULL, void *, dlopen, (const char *path, int mode), (path, mode))
 REPLACE(thread, EAGAIN, EAGAIN, int, pthread_create,
         (pthread_t * t, const pthread_attr_t *a, void *(*run)(void *), void *user),
         (t, a, run, user))
@@ -182,6 +198,36 @@ int open(const char *path, int flags, ...)
         return -1;
     }
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static void read_names(const char *path);
+
+void *dlopen(const char *path, int mode)
+{
+    NEXT(void *, dlopen, const char *, int);
+    if (fails(KIND_thread)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *library = next(path, mode);
+    if (library && path)
+        read_names(path);
+    return library;
+}
+
+static pid_t (*next_fork)(void);
+
+pid_t fork(void)
+{
+    if (fails(KIND_process)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    pid_t pid = next_fork();
+    if (pid == 0)
+        is_each =
+            false; /* it counts on, and cannot be forked again: it may be in a sandbox */
+    return pid;
 }
 
 /* A stream that fails stays marked. */
@@ -231,6 +277,161 @@ int fclose(FILE *f)
     return failed ? EOF : result;
 }
 
+long sysconf(int name)
+{
+    NEXT(long, sysconf, int);
+    return is_one && name == _SC_NPROCESSORS_ONLN ? 1 : next(name);
+}
+
+/* --- one run for all -------------------------------------------------------------------------
+ *
+ * At the N-th call the process forks. The child's call fails, and it ends as it ends, its errors in
+ * a file; then the parent goes on to the next call. The parent writes "N" and waits for a letter of
+ * run.py, f to fork, which then keeps what lies in the folders; after the fork it writes the
+ * child's status, and waits until run.py has put all back. Calls of which nothing is written are
+ * left to runs of their own: those of threads and other processes, and where parent and child
+ * would share more than folders - memory, pipes, files that are written. */
+
+static int (*program)(int, char **, char **);
+enum {
+    FILES = 64,    /* of the program: what it opens has lower numbers */
+    TALK_AT = 500, /* ours have higher ones */
+    SECONDS = 20,  /* as in run.py */
+    THREAD = 2048, /* bytes of what libc keeps of a thread */
+};
+static int ask = -1, answer = -1, errors = -1;
+static char *stack_end;
+
+static bool is_alone(void)
+{
+    struct stat tasks;
+    siginfo_t none;
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3 &&
+           syscall(SYS_waitid, P_ALL, 0, &none, WEXITED | WNOHANG | WNOWAIT, NULL) != 0 &&
+           errno == ECHILD && mapped_shared == 0;
+}
+
+/* Where the files that are read stand; false if there are others. */
+static bool find_places(off_t places[FILES])
+{
+    for (int fd = STDERR_FILENO + 1; fd < FILES; fd++) {
+        struct stat s;
+        places[fd] = -1;
+        if (fstat(fd, &s) != 0 || S_ISCHR(s.st_mode))
+            continue;
+        if (!S_ISDIR(s.st_mode) && !S_ISREG(s.st_mode))
+            return false;
+        if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
+            return false;
+        places[fd] = lseek(fd, 0, SEEK_CUR);
+    }
+    return true;
+}
+
+static char talk(const char *text)
+{
+    char letter = 0;
+    if (syscall(SYS_write, ask, text, strlen(text)) < 0 ||
+        syscall(SYS_read, answer, &letter, 1) != 1)
+        _exit(99); /* run.py has gone */
+    return letter;
+}
+
+static int wait_for(pid_t pid)
+{
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (syscall(SYS_poll, &end, 1, SECONDS * 1000) != 1)
+        kill(pid, SIGKILL);
+    int status = -1;
+    syscall(SYS_wait4, pid, &status, 0, NULL);
+    close(end.fd);
+    return status;
+}
+
+static bool fails_in_fork(unsigned long number)
+{
+    static Shared own;
+    int error = errno;
+    off_t places[FILES];
+    bool possible = is_alone() && find_places(places);
+    char text[64];
+    snprintf(text, sizeof text, "%lu\n", number);
+    pid_t pid = possible && talk(text) == 'f' ? next_fork() : -1;
+    if (pid == 0) {
+        shared = &own; /* the parent's numbers stay; here nothing else fails */
+        dup2(errors, STDERR_FILENO);
+        dup2(errors, STDOUT_FILENO);
+        syscall(SYS_close_range, TALK_AT, ~0U, 0);
+        errno = error;
+        return true;
+    }
+    if (pid > 0) {
+        snprintf(text, sizeof text, "%d\n", wait_for(pid));
+        for (int fd = STDERR_FILENO + 1; fd < FILES; fd++)
+            if (places[fd] >= 0)
+                lseek(fd, places[fd], SEEK_SET);
+        talk(text);
+    }
+    errno = error;
+    return false;
+}
+
+void __lsan_register_root_region(const void *at, size_t bytes) __attribute__((weak));
+
+static int add_thread_data(struct dl_phdr_info *module, size_t size, void *user)
+{
+    (void)size, (void)user;
+    for (int i = 0; module->dlpi_tls_data && i < module->dlpi_phnum; i++)
+        if (module->dlpi_phdr[i].p_type == PT_TLS)
+            __lsan_register_root_region(module->dlpi_tls_data,
+                                        module->dlpi_phdr[i].p_memsz);
+    return 0;
+}
+
+/* The leak sanitizer knows a thread by its number, which is another one in a fork: what the thread
+ * points to would be leaks. */
+static void add_roots(void)
+{
+    if (failing_kind == KIND_COUNT || getpid() == first_process ||
+        !__lsan_register_root_region)
+        return;
+    char *here = __builtin_frame_address(0);
+    __lsan_register_root_region(here, (size_t)(stack_end - here));
+    __lsan_register_root_region((void *)pthread_self(), THREAD);
+    dl_iterate_phdr(add_thread_data, NULL);
+}
+
+void __sanitizer_symbolize_pc(void *pc, const char *format, char *out, size_t size)
+    __attribute__((weak));
+
+/* The sanitizer reads all names once, of what is loaded then: with the compiler, not in each fork. */
+static void read_names(const char *path)
+{
+    char name[64];
+    const char *slash = strrchr(path, '/');
+    path = slash ? slash + 1 : path;
+    if (is_each && __sanitizer_symbolize_pc &&
+        (strcmp(path, "gxc") == 0 || strncmp(path, "libgxc.so", 9) == 0)) {
+        shared->counts_now = false;
+        __sanitizer_symbolize_pc((void *)program, "%f", name, sizeof name);
+        shared->counts_now = true;
+    }
+}
+
+static void read_talk(void)
+{
+    const char *text = getenv("GXFAULT_TALK");
+    int fds[3];
+    if (!is_each || !text || sscanf(text, "%d,%d,%d", &fds[0], &fds[1], &fds[2]) != 3)
+        return;
+    int *const to[] = {&ask, &answer, &errors};
+    for (int i = 0; i < 3; i++) {
+        *to[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, TALK_AT);
+        close(fds[i]);
+    }
+    unsetenv("GXFAULT_TALK");
+}
+
 /* --- start and end --------------------------------------------------------------------------- */
 
 static void write_counts(void)
@@ -248,21 +449,26 @@ static void read_fault(void)
 {
     const char *text = getenv("GXFAULT");
     const char *colon = text ? strchr(text, ':') : NULL;
+    is_one = getenv("GXFAULT_ONE") != NULL;
     for (int i = 0; colon && i < KIND_COUNT; i++) {
         if (strncmp(text, names[i], (size_t)(colon - text)) == 0) {
             failing_kind = (Kind)i;
             failing_number = strtoul(colon + 1, NULL, 10);
+            is_each = strcmp(colon + 1, "each") == 0;
         }
     }
 }
-
-static int (*program)(int, char **, char **);
 
 static int counted_main(int n, char **arguments, char **environment)
 {
     unsetenv("LD_PRELOAD");
     read_fault();
+    read_talk();
     first_process = getpid();
+    stack_end = (char *)arguments;
+    read_names(arguments[0]);
+    mapped_shared = 0; /* the counts do not count */
+    atexit(add_roots);
     atexit(write_counts);
     shared->counts_now = true;
     return program(n, arguments, environment);
@@ -286,6 +492,7 @@ int __libc_start_main(Main *run, int n, char **arguments, void (*init)(void),
     NEXT(int, __libc_start_main, Main *, int, char **, void (*)(void), void (*)(void),
          void (*)(void), void *);
     find_allocators();
+    *(void **)&next_fork = dlsym(RTLD_NEXT, "fork");
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     program = run;
