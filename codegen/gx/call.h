@@ -5,7 +5,7 @@
 #include "codegen/gx/gx.h"
 #include "codegen/gx/row.h"
 
-enum { GX_MOST_OPERANDS = 160 };
+enum { GX_MOST_OPERANDS = 208 };
 
 /* Number of k->at in the site table. */
 LLVMValueRef gx_current_site(Kernel *k);

@@ -152,13 +152,22 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
 
 /* Matrices of 8 rows of 16 bytes, one row behind the other, in shared memory: those that follow each other along the
  * summed dimension are `lead` bytes apart, along the other one `stride`. Rows of a matrix are of the other dimension; of
- * a transposed factor they are terms. */
+ * a transposed factor they are terms. The left factor may lie in registers instead: a warp has 16 of the rows, as the
+ * factor a of m16n8k16. */
 typedef struct GxMatrices {
     LLVMValueRef offset; /* i32, a multiple of 16 */
     uint32_t lead, stride;
     bool is_transposed;
+    const LLVMValueRef
+        *words; /* i32, GX_WGMMA_WORDS of each step; NULL: in shared memory */
 } GxMatrices;
-enum { GX_WGMMA_TRANSPOSED = 512, GX_WGMMA_F16 = 1024, GX_WGMMA_RIGHT_TRANSPOSED = 2048 };
+enum {
+    GX_WGMMA_TRANSPOSED = 512,
+    GX_WGMMA_F16 = 1024,
+    GX_WGMMA_RIGHT_TRANSPOSED = 2048,
+    GX_WGMMA_REGISTERS = 4096,
+    GX_WGMMA_WORDS = 4
+};
 
 /* sums += a b, of 64 rows and `columns` columns (a multiple of 8, 256 at most), and 16 terms in each of `steps`, by four
  * warps that stand together: thread t has of rows 16 (t / 32) + t % 32 / 4 and 8 below it columns 8 i + 2 (t % 4) and

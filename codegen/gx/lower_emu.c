@@ -311,7 +311,7 @@ static LLVMValueRef emu_syncwarp(const GxCall *c, const State *s, unsigned detai
 /* Memory of the function for registers that libgxemu reads and writes. */
 static LLVMValueRef registers_memory(const GxCall *c, const State *s)
 {
-    enum { MOST_PAIRS = 72 /* gx.wgmma: 8 words and 128 sums */ };
+    enum { MOST_PAIRS = 100 /* gx.wgmma: 8 words, 64 of a factor, 128 sums */ };
     LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(c->function);
     LLVMValueRef first = LLVMGetFirstInstruction(entry);
     if (LLVMIsAAllocaInst(first))
@@ -360,7 +360,8 @@ static LLVMValueRef load_registers(const GxCall *c, const State *s, LLVMValueRef
     return result;
 }
 
-/* The sums are the last registers; before them stand factors, or where a warpgroup's factors lie. */
+/* The sums are the last registers; before them stand factors, or where a warpgroup's factors lie, and the left one's
+ * words if it has any. */
 static LLVMValueRef emu_mma(const GxCall *c, const State *s, unsigned is_warpgroup)
 {
     unsigned last = LLVMGetNumArgOperands(c->call) - 1;

@@ -229,28 +229,48 @@ static LLVMValueRef descriptor(const GxCall *c, const State *s, unsigned operand
     return LLVMBuildOr(c->builder, at, LLVMConstInt(wide, apart, 0), "");
 }
 
+/* The operands of gx.wgmma. */
+enum { WGMMA_LEFT = 2, WGMMA_RIGHT = 5, WGMMA_REST = 8 };
+
+/* $first to $first + count - 1 */
+static void text_operands(Text *t, unsigned first, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        text_printf(t, "%s$%u", i == 0 ? "{" : ", ", first + i);
+    text_string(t, "}");
+}
+
 /* All steps as one group, which is waited for: nothing may touch the sums' registers before. Of 64 rows, 128 threads
- * have a sum each for two columns. */
-static const char *wgmma_text(const GxCall *c, unsigned sums)
+ * have a sum each for two columns. words: of the left factor in registers; 0: it has a descriptor. */
+static const char *wgmma_text(const GxCall *c, unsigned sums, unsigned words)
 {
     uint64_t form = gx_constant(c, 0), steps = gx_constant(c, 1),
-             lead[2] = {gx_constant(c, 3) >> PIECE_LOG2, gx_constant(c, 6) >> PIECE_LOG2};
+             lead[2] = {gx_constant(c, WGMMA_LEFT + 1) >> PIECE_LOG2,
+                        gx_constant(c, WGMMA_RIGHT + 1) >> PIECE_LOG2};
     const char *type = (form & GX_WGMMA_F16) != 0 ? "f16" : "bf16";
+    unsigned right = sums + (words != 0 ? words : 1);
     Text t;
     text_init(&t, c->kernel->arena);
     text_string(&t, "{\n.reg .pred add;\n.reg .b64 left, right;\n"
                     "setp.eq.u32 add, 0, 0;\nwgmma.fence.sync.aligned;\n");
     for (uint64_t step = 0; step < steps; step++) {
-        text_printf(&t, "add.s64 left, $%u, %u;\nadd.s64 right, $%u, %u;\n", sums,
-                    (unsigned)(2 * step * lead[0]), sums + 1,
+        if (words == 0)
+            text_printf(&t, "add.s64 left, $%u, %u;\n", sums,
+                        (unsigned)(2 * step * lead[0]));
+        text_printf(&t, "add.s64 right, $%u, %u;\n", right,
                     (unsigned)(2 * step * lead[1]));
-        text_printf(&t, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", 2 * sums,
+        text_printf(&t, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s ", 2 * sums,
                     type, type);
-        for (unsigned i = 0; i < sums; i++)
-            text_printf(&t, "%s$%u", i == 0 ? "" : ", ", i);
-        text_printf(&t, "}, left, right, add, 1, 1, %d, %d;\n",
-                    (form & GX_WGMMA_TRANSPOSED) != 0,
-                    (form & GX_WGMMA_RIGHT_TRANSPOSED) != 0);
+        text_operands(&t, 0, sums);
+        text_string(&t, ", ");
+        if (words == 0)
+            text_printf(&t, "left, right, add, 1, 1, %d",
+                        (form & GX_WGMMA_TRANSPOSED) != 0);
+        else {
+            text_operands(&t, sums + (unsigned)step * GX_WGMMA_WORDS, GX_WGMMA_WORDS);
+            text_string(&t, ", right, add, 1, 1");
+        }
+        text_printf(&t, ", %d;\n", (form & GX_WGMMA_RIGHT_TRANSPOSED) != 0);
     }
     text_string(&t,
                 "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");
@@ -260,23 +280,31 @@ static const char *wgmma_text(const GxCall *c, unsigned sums)
 static LLVMValueRef nvptx_wgmma(const GxCall *c, const State *s, const char *intrinsic)
 {
     (void)intrinsic;
-    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call)),
-             first_sum = LLVMGetNumArgOperands(c->call) - 1 - sums;
-    LLVMValueRef *args = ARENA_ARRAY(c->kernel->arena, LLVMValueRef, sums + 2);
+    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call)), count = 0,
+             first_sum = LLVMGetNumArgOperands(c->call) - 1 - sums,
+             words = first_sum - WGMMA_REST;
+    LLVMValueRef *args = ARENA_ARRAY(c->kernel->arena, LLVMValueRef, sums + words + 2);
     Text constraints;
     text_init(&constraints, c->kernel->arena);
     for (unsigned i = 0; i < sums; i++)
         text_string(&constraints, "=f,");
-    text_string(&constraints, "l,l");
-    args[0] = descriptor(c, s, 2);
-    args[1] = descriptor(c, s, 5);
+    for (unsigned i = 0; i < words; i++) {
+        args[count++] = gx_operand(c, WGMMA_REST + i);
+        text_string(&constraints, "r,");
+    }
+    if (words == 0) {
+        args[count++] = descriptor(c, s, WGMMA_LEFT);
+        text_string(&constraints, "l,");
+    }
+    args[count++] = descriptor(c, s, WGMMA_RIGHT);
+    text_string(&constraints, "l");
     for (unsigned i = 0; i < sums; i++) {
-        args[2 + i] = gx_operand(c, first_sum + i);
+        args[count++] = gx_operand(c, first_sum + i);
         text_printf(&constraints, ",%u", i);
     }
     text_string(&constraints, ",~{memory}");
-    return assembly(c, LLVMTypeOf(c->call), wgmma_text(c, sums), constraints.data, args,
-                    sums + 2);
+    return assembly(c, LLVMTypeOf(c->call), wgmma_text(c, sums, words), constraints.data,
+                    args, count);
 }
 
 static LLVMValueRef nvptx_proxy_fence(const GxCall *c, const State *s,

@@ -70,29 +70,36 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
 void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
               const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums)
 {
+    enum { MOST_STEPS = 16 /* of a factor in registers */ };
     uint32_t count = columns / 2, form = columns, used = 0;
     if ((type != DT_BF16 && type != DT_F16) || columns % 8 != 0 || columns == 0 ||
         columns > 256)
         bug("kernel %s, %s: wgmma of %u columns", k->name, k->at, columns);
+    if (a->words != NULL && (a->is_transposed || steps > MOST_STEPS))
+        bug("kernel %s, %s: wgmma of %u steps in registers", k->name, k->at, steps);
     form += (a->is_transposed ? GX_WGMMA_TRANSPOSED : 0) +
             (b->is_transposed ? GX_WGMMA_RIGHT_TRANSPOSED : 0) +
-            (type == DT_F16 ? GX_WGMMA_F16 : 0);
+            (type == DT_F16 ? GX_WGMMA_F16 : 0) +
+            (a->words != NULL ? GX_WGMMA_REGISTERS : 0);
     LLVMValueRef args[GX_MOST_OPERANDS];
     args[used++] = gx_i32(k, form);
     args[used++] = gx_i32(k, steps);
     for (int i = 0; i < 2; i++) {
         const GxMatrices *x = i == 0 ? a : b;
-        args[used++] = x->offset;
+        args[used++] = x->words != NULL ? gx_i32(k, 0) : x->offset;
         args[used++] = gx_i32(k, x->lead);
         args[used++] = gx_i32(k, x->stride);
     }
+    for (uint32_t i = 0; a->words != NULL && i < steps * GX_WGMMA_WORDS; i++)
+        args[used++] = a->words[i];
     for (uint32_t i = 0; i < count; i++)
         args[used++] = sums[i];
     args[used++] = gx_sync_site(k);
-    LLVMValueRef result =
-        gx_call(k, ROW_WGMMA, NULL,
-                arena_printf(k->arena, "%s.n%u", dtype_info[type].name, columns),
-                same_types(k, LLVMTypeOf(sums[0]), count), args, used);
+    const char *name = arena_printf(k->arena, "%s.n%u", dtype_info[type].name, columns);
+    if (a->words != NULL)
+        name = arena_printf(k->arena, "%s.r%u", name, steps);
+    LLVMValueRef result = gx_call(k, ROW_WGMMA, NULL, name,
+                                  same_types(k, LLVMTypeOf(sums[0]), count), args, used);
     take_apart(k, result, count, sums);
 }
 

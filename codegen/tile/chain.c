@@ -108,6 +108,14 @@ static void bring_kept(ChainLower *a)
     fill_end(l, &fill, none, gx_i32(l->k, 0), NULL);
 }
 
+/* What threads wrote to shared memory is there for all of them. */
+static void pass_stage(ChainLower *a)
+{
+    if (a->m->inner[0].is_wide)
+        gx_proxy_fence(a->l.k);
+    gx_barrier(a->l.k);
+}
+
 /* Some need not be loaded for each tile of columns. */
 static void keep(ChainLower *a)
 {
@@ -431,13 +439,13 @@ static LLVMValueRef *run_loop(ChainLower *a)
     bool copies = fill_copies(&a->fill);
     if (copies)
         gx_copy_wait(l->k, ahead == 0 ? 0 : ahead - 1);
-    gx_barrier(l->k);
+    pass_stage(a);
     fill_begin(l, &a->fill, tile_at(a, later), free_stage, more);
     if (ahead == 0) {
         fill_end(l, &a->fill, tile_at(a, later), free_stage, more);
         if (copies)
             gx_copy_wait(l->k, 0);
-        gx_barrier(l->k);
+        pass_stage(a);
     }
     struct LoweredTile *loaded = l->memo; /* for the stage that is filled */
     run_step(a, &s, next);

@@ -27,10 +27,6 @@ static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
 {
     const TileMapping *m = l->m;
     TileSide sides[2];
-    if (m->is_wide) {
-        tile_multiply_wide(l, stage, sums);
-        return;
-    }
     for (uint32_t i = 0; i < 2; i++)
         sides[i] = (TileSide){.factor = &m->factors[i],
                               .base = factor_base(l, &m->factors[i], stage)};

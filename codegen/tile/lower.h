@@ -165,8 +165,8 @@ void tile_multiply(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 
 /* -- wide.c: four warps together ------------------------------------------------------------------- */
 
-/* sums += products of the tile in a stage. */
-void tile_multiply_wide(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums);
+/* sums += products of l->m's dot for a tile of terms; the first factor may be in registers. */
+void tile_multiply_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 
 /* -- slices.c: warps that share the terms of a tile ------------------------------------------------ */
 

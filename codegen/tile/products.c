@@ -114,6 +114,10 @@ static void repeat_multiply(TileLower *l, const TileSide sides[2],
 
 void tile_multiply(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
 {
+    if (l->m->is_wide) {
+        tile_multiply_wide(l, sides, sums);
+        return;
+    }
     uint32_t counts[] = {factor_words(l, sides[0].factor),
                          factor_words(l, sides[1].factor)};
     bool is_held = sides[0].factor->is_held || sides[1].factor->is_held;

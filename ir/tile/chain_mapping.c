@@ -1,15 +1,62 @@
 /* How a block carries out a chain of dots. See mapping.h. */
 #include "ir/tile/mapping_parts.h"
 
+enum { WIDE_LEAST_COLUMNS = 32 /* of wgmma: of fewer, reading 64 rows takes longer */ };
+
+/* What the dot's sides are. */
+static void name_sides(TileMapping *m, const TileOp *dot)
+{
+    m->term = tile_only_dim(dot->over);
+    m->row = tile_only_dim(dot->operands[0]->dims & ~dot->over);
+    m->column = tile_only_dim(dot->operands[1]->dims & ~dot->over);
+}
+
+/* It comes to shared memory in pieces of 16 bytes, 8 numbers. */
+static bool has_pieces(TileMapping *m, uint32_t factor, const Target *target)
+{
+    TileFactor f = {.value = m->dot->operands[factor]};
+    tile_choose_way(m, &f, target);
+    return f.vector == WARPGROUP_PIECE_LOG2;
+}
+
+/* Whether four warps make the dot together, by wgmma: 64 rows, or several times as many, by enough columns. An outer
+ * one's first factor is in registers. */
+static bool is_wide_dot(const TileProgram *p, TileOp *dot, bool is_outer, uint32_t warps,
+                        const Target *target)
+{
+    TileMapping m = {.program = p, .dot = dot};
+    name_sides(&m, dot);
+    int64_t columns = p->dims[m.column].size, terms = p->dims[m.term].size;
+    return dot->dtype == DT_F32 && tile_bits(dot->operands[0]) == 16 &&
+           dot->operands[0]->dtype == dot->operands[1]->dtype &&
+           p->dims[m.row].size >= WARPGROUP_ROWS * (warps / WARPGROUP_WARPS) &&
+           columns <= WARPGROUP_COLUMNS && terms >= WARPGROUP_TERMS &&
+           terms <= WARPGROUP_COLUMNS && (is_outer || columns >= WIDE_LEAST_COLUMNS) &&
+           has_pieces(&m, 1, target) && (is_outer || has_pieces(&m, 0, target));
+}
+
+/* All dots or none: what is a factor of several lies once. */
+static bool is_wide(const TileProgram *p, const TileOp *loop, uint32_t warps,
+                    const Target *target)
+{
+    if (!target_has(target, FEATURE_WARPGROUP) || warps % WARPGROUP_WARPS != 0)
+        return false;
+    for (uint32_t i = 0; i < loop->body.count; i++) {
+        TileOp *op = loop->body.ops[i];
+        bool is_outer = op->over >> loop->dim & 1;
+        if (op->kind == TILE_DOT && !is_wide_dot(p, op, is_outer, warps, target))
+            return false;
+    }
+    return true;
+}
+
 /* A dot whose rows are the warps' and whose columns all of them have. */
 static bool map_dot(TileMapping *m, const TileProgram *p, TileOp *dot, uint32_t warps,
                     const Target *target)
 {
     m->program = p;
     m->dot = dot;
-    m->term = tile_only_dim(dot->over);
-    m->row = tile_only_dim(dot->operands[0]->dims & ~dot->over);
-    m->column = tile_only_dim(dot->operands[1]->dims & ~dot->over);
+    name_sides(m, dot);
     m->warps[0] = warps;
     m->warps[1] = m->slices = 1;
     for (uint32_t i = 0; i < 2; i++)
@@ -28,7 +75,10 @@ static void place_shared(TileMapping *m, uint32_t factor, const Target *target,
 {
     TileFactor *f = &m->factors[factor];
     tile_choose_way(m, f, target);
-    tile_place_factor(m, f);
+    if (m->is_wide)
+        tile_place_wide(m, f);
+    else
+        tile_place_factor(m, f);
     f->offset = *bytes;
     *bytes += tile_aligned(f->bytes);
 }
@@ -41,7 +91,8 @@ static void read_placed(TileMapping *m, TileFactor *f, const TileFactor *placed)
     *f = *placed;
     f->fragment = fragment;
     f->is_transposed = f->fast != m->term;
-    f->is_matrix = linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows);
+    f->is_matrix =
+        !m->is_wide && linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows);
     if (f->is_matrix) {
         LinearMap offsets = linear_offsets(&rows, &f->shared);
         f->is_matrix = linear_vector(&rows, &offsets) >= UINT32_C(1) << row;
@@ -152,11 +203,14 @@ TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
     if (!find_dots(c, inner, outer))
         return NULL;
     *why = "the target has no tensor cores for these types, or the tile is too small";
+    bool wide = is_wide(p, c->loop, warps, target);
     for (uint32_t i = 0; i < c->inner_count; i++) {
+        c->inner[i].is_wide = wide;
         if (!map_dot(&c->inner[i], p, inner[i], warps, target))
             return NULL;
     }
     for (uint32_t i = 0; i < c->outer_count; i++) {
+        c->outer[i].is_wide = wide;
         if (!map_dot(&c->outer[i], p, outer[i], warps, target))
             return NULL;
     }

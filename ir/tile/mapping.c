@@ -285,7 +285,7 @@ static void spread_bits(const TileMapping *m, LinearLayout *l, LinearInput input
 
 /* Matrices of 8 rows, which lie side by side; eight lanes bring one, so that they meet in no bank, and the next ones those
  * of the same rows, so that they read whole sectors. */
-static void place_wide(TileMapping *m, TileFactor *f)
+void tile_place_wide(TileMapping *m, TileFactor *f)
 {
     const TileProgram *p = m->program;
     uint32_t fast = f->fast,
@@ -552,7 +552,7 @@ static bool find_parts(TileMapping *m)
 static void place_factors(TileMapping *m, const Target *target)
 {
     for (uint32_t i = 0; i < 2 && m->is_wide; i++)
-        place_wide(m, &m->factors[i]);
+        tile_place_wide(m, &m->factors[i]);
     if (m->is_wide)
         return;
     for (uint32_t i = 0; i < 2; i++)

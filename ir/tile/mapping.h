@@ -51,7 +51,8 @@ typedef struct TileMapping {
     uint32_t row, column, term; /* dimensions: the instruction's m, n, k */
     uint32_t warps[2];          /* of the block along row and column; powers of two */
     /* Four warps that follow each other along the rows multiply together, by wgmma, factors in shared memory: matrices of 8
-     * rows of 16 bytes, rows side by side; 64 rows, then the same warps' next 64. */
+     * rows of 16 bytes, rows side by side; 64 rows, then the same warps' next 64. In a chain of dots the outer ones' first
+     * factors are in registers, and all dots are so or none. */
     bool is_wide;
     uint32_t slices;       /* times so many, which share a tile's terms; a power of two */
     TileFactor factors[2]; /* a and b of the instruction */

@@ -33,6 +33,8 @@ void tile_lay_out(TileMapping *m);
 void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target);
 /* Where the factor lies in shared memory: as ldmatrix needs it if it can, without conflicts of banks. */
 void tile_place_factor(TileMapping *m, TileFactor *f);
+/* The same for wgmma, which has its factors so. */
+void tile_place_wide(TileMapping *m, TileFactor *f);
 /* How a result is brought from the sums to where it is stored, in at most so much shared memory. */
 void tile_place_result(const TileMapping *m, TileResult *r, uint64_t most_shared);
 

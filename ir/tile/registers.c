@@ -118,7 +118,7 @@ uint32_t tile_carried_registers(const TileChainMapping *m)
 }
 
 /* What stays in shared memory is read for each tile of columns, unless registers have room for it beside sums and
- * scores. Beside as many as CROWDED ptxas spills a few for a branch around predicates. */
+ * scores; wgmma reads it there. Beside as many as CROWDED ptxas spills a few for a branch around predicates. */
 void tile_use_registers(TileChainMapping *c)
 {
     enum { MOST_KEPT = 32, MOST_BESIDE = 160, CROWDED = 192 /* registers */ };
@@ -131,7 +131,8 @@ void tile_use_registers(TileChainMapping *c)
     for (uint32_t i = 0; i < c->inner_count; i++) {
         TileFactor *f = &c->inner[i].factors[0];
         uint32_t words = words_of(elements_of(&f->fragment), f->value->dtype);
-        f->is_kept = kept + words <= MOST_KEPT && used + kept + words <= MOST_BESIDE;
+        f->is_kept = !c->inner[i].is_wide && kept + words <= MOST_KEPT &&
+                     used + kept + words <= MOST_BESIDE;
         kept += f->is_kept ? words : 0;
     }
 }

@@ -1,7 +1,8 @@
 /* wgmma of the emulator: products of matrices in shared memory, 64 rows by four warps. Each warp has 16 of the rows
  * and all columns, and makes them by itself: what it reads is there behind a barrier, and is not written before the
  * next one, whenever the other three come. Matrices have 8 rows of 16 bytes, one behind the other (PTX ISA,
- * "Shared Memory Matrix Layout", without swizzling).
+ * "Shared Memory Matrix Layout", without swizzling). The left factor may be in registers instead (ibid., "Register
+ * Fragments"), as a warp's own rows.
  *
  * The 16 terms of a step are summed in f64 and rounded once: see mma.c. */
 #include <string.h>
@@ -21,7 +22,10 @@ enum {
     FORM_TRANSPOSED = 512,
     FORM_F16 = 1024,
     FORM_RIGHT_TRANSPOSED = 2048,
-    BEFORE_SUMS = 8
+    FORM_REGISTERS = 4096,
+    FORM_WORDS = 8,
+    STEP_WORDS = 4,
+    MOST_STEPS = 16 /* of a factor in registers */
 };
 
 /* A factor as the lanes' registers say. */
@@ -58,6 +62,23 @@ static void read_terms(Engine *e, Thread *warp, const Matrices *m, uint32_t step
     }
 }
 
+/* The same of the warp's rows from its lanes' registers: a word has two terms of row lane / 4, of that 8 below it, and of
+ * both the terms 8 further. */
+static void read_registers(const Thread *warp, bool is_f16, uint32_t step, double *out)
+{
+    const Matrices m = {.is_f16 = is_f16};
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        const uint32_t *words =
+            (const uint32_t *)warp[lane].call.registers + FORM_WORDS + step * STEP_WORDS;
+        for (uint32_t i = 0; i < 2 * STEP_WORDS; i++) {
+            uint32_t row = lane / 4 + i / 2 % 2 * 8,
+                     term = lane % 4 * 2 + i % 2 + i / 4 * HALVES;
+            out[term * ROWS + row] =
+                (double)number_of(&m, (const unsigned char *)&words[i / 2], i % 2);
+        }
+    }
+}
+
 /* Element i of a lane's sums: rows lane / 4 and 8 below it, two columns side by side. */
 static uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns)
 {
@@ -69,7 +90,7 @@ static bool lanes_agree(Engine *e, const Thread *warp)
 {
     for (uint32_t lane = 1; lane < LANES; lane++) {
         if (memcmp(warp[lane].call.registers, warp->call.registers,
-                   BEFORE_SUMS * sizeof(uint32_t)) == 0)
+                   FORM_WORDS * sizeof(uint32_t)) == 0)
             continue;
         finding_set(e->finding, FINDING_SYNC, "lanes name other factors for a wgmma: ");
         engine_describe(e, &warp[lane], warp[lane].site);
@@ -79,32 +100,57 @@ static bool lanes_agree(Engine *e, const Thread *warp)
     return true;
 }
 
+/* The lanes' sums as rows, or back. */
+static void move_sums(Thread *warp, uint32_t before, uint32_t columns, float *sums,
+                      bool is_back)
+{
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        uint32_t *own = (uint32_t *)warp[lane].call.registers + before;
+        for (uint32_t i = 0; i < columns / 2; i++) {
+            float *sum = &sums[sum_place(lane, i, columns)];
+            memcpy(is_back ? (void *)&own[i] : (void *)sum,
+                   is_back ? (void *)sum : (void *)&own[i], sizeof(float));
+        }
+    }
+}
+
+/* false: no such instruction. */
+static bool form_is_good(Engine *e, const Thread *warp, uint32_t form, uint32_t steps)
+{
+    uint32_t columns = form % FORM_COLUMNS;
+    bool has_words = (form & FORM_REGISTERS) != 0;
+    if (columns != 0 && columns % HALVES == 0 && columns <= MOST_COLUMNS &&
+        !(has_words && (steps > MOST_STEPS || (form & FORM_TRANSPOSED) != 0)))
+        return true;
+    finding_set(e->finding, FINDING_INVALID, "a wgmma of %u columns: ", columns);
+    engine_describe(e, warp, warp->site);
+    e->aborted = true;
+    return false;
+}
+
 void warp_wgmma(Engine *e, Thread *warp)
 {
     static const uint32_t left = 2, right = 5; /* words */
     const uint32_t *words = warp->call.registers;
-    uint32_t columns = words[0] % FORM_COLUMNS,
+    uint32_t columns = words[0] % FORM_COLUMNS, steps = words[1],
              first = warp->index / LANES % WARPS * ROWS;
     double a[TERMS * ROWS], b[TERMS * MOST_COLUMNS];
     float sums[ROWS * MOST_COLUMNS];
-    if (columns == 0 || columns % HALVES != 0 || columns > MOST_COLUMNS) {
-        finding_set(e->finding, FINDING_INVALID, "a wgmma of %u columns: ", columns);
-        engine_describe(e, warp, warp->site);
-        e->aborted = true;
-    }
-    if (e->aborted || !lanes_agree(e, warp))
+    if (!form_is_good(e, warp, words[0], steps) || !lanes_agree(e, warp))
         return;
-    bool is_f16 = (words[0] & FORM_F16) != 0;
+    bool is_f16 = (words[0] & FORM_F16) != 0,
+         has_words = (words[0] & FORM_REGISTERS) != 0;
+    uint32_t before = FORM_WORDS + (has_words ? steps * STEP_WORDS : 0);
     Matrices x = {words[left], words[left + 1], words[left + 2],
                   (words[0] & FORM_TRANSPOSED) != 0, is_f16},
              y = {words[right], words[right + 1], words[right + 2],
                   (words[0] & FORM_RIGHT_TRANSPOSED) != 0, is_f16};
-    for (uint32_t lane = 0; lane < LANES; lane++)
-        for (uint32_t i = 0; i < columns / 2; i++)
-            memcpy(&sums[sum_place(lane, i, columns)],
-                   &warp[lane].call.registers[BEFORE_SUMS + i], sizeof(float));
-    for (uint32_t step = 0; step < words[1]; step++) {
-        read_terms(e, warp, &x, step, first, ROWS, a);
+    move_sums(warp, before, columns, sums, false);
+    for (uint32_t step = 0; step < steps; step++) {
+        if (has_words)
+            read_registers(warp, is_f16, step, a);
+        else
+            read_terms(e, warp, &x, step, first, ROWS, a);
         read_terms(e, warp, &y, step, 0, columns, b);
         for (uint32_t row = 0; row < ROWS; row++) {
             for (uint32_t column = 0; column < columns; column++) {
@@ -115,8 +161,5 @@ void warp_wgmma(Engine *e, Thread *warp)
             }
         }
     }
-    for (uint32_t lane = 0; lane < LANES; lane++)
-        for (uint32_t i = 0; i < columns / 2; i++)
-            memcpy(&warp[lane].call.registers[BEFORE_SUMS + i],
-                   &sums[sum_place(lane, i, columns)], sizeof(float));
+    move_sums(warp, before, columns, sums, true);
 }

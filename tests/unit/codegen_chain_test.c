@@ -192,7 +192,7 @@ static uint64_t check(Arena *a, const Case *c, const char *target, const char *c
 
 static void chosen_kernels_are_right(void **state)
 {
-    static const char *const targets[] = {"sm_75", "sm_80", "sm_90"};
+    static const char *const targets[] = {"sm_75", "sm_80", "sm_90", "sm_90a"};
     for (size_t t = 0; t < sizeof targets / sizeof *targets; t++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             if (t != 0 || strcmp(cases[i].type, "f16") == 0)
@@ -209,6 +209,19 @@ static void configured_kernels_are_right(void **state)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             if (cases[i].v_depth <= 64)
                 check(*state, &cases[i], "sm_90", configs[k], k == 1);
+}
+
+/* By wgmma: one and two groups of four warps, twice 64 rows of each, one stage and several. */
+static void wide_kernels_are_right(void **state)
+{
+    static const char *const configs[] = {
+        "{\"tile\":[64,32],\"warps\":[4,1],\"stages\":1}",
+        "{\"tile\":[128,64],\"warps\":[8,1],\"stages\":2}",
+        "{\"tile\":[128,32],\"warps\":[4,1],\"stages\":3}",
+    };
+    for (size_t k = 0; k < sizeof configs / sizeof *configs; k++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            check(*state, &cases[i], "sm_90a", configs[k], k == 1);
 }
 
 /* Tiles that a band leaves out are not looked at. */
@@ -249,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_kernels_are_right),
         cmocka_unit_test(configured_kernels_are_right),
+        cmocka_unit_test(wide_kernels_are_right),
         cmocka_unit_test(bands_bound_the_loop),
     };
     return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);

@@ -173,17 +173,19 @@ static void others_are_refused(void **state)
 }
 
 /* Four warps, though the block has one: what is made of it, not what it does. */
-static Kernel *wide_kernel(Fixture *f, const char *name, bool is_right)
+static Kernel *wide_kernel(Fixture *f, const char *name, bool is_right, bool has_words)
 {
     Kernel *k = start(f, name);
-    LLVMValueRef sums[8];
+    LLVMValueRef sums[8], words[GX_WGMMA_WORDS];
     uint32_t shared = gx_shared_alloc(k, 4096, 128);
     for (int i = 0; i < 8; i++)
         sums[i] = LLVMConstNull(LLVMFloatTypeInContext(k->context));
     gx_proxy_fence(k);
     gx_barrier(k);
-    GxMatrices a = {gx_i32(k, shared), 1024, 128, !is_right},
-               b = {gx_i32(k, shared + 2048), 256, 128, is_right};
+    for (int i = 0; i < GX_WGMMA_WORDS; i++)
+        words[i] = gx_tid(k, 0);
+    GxMatrices a = {gx_i32(k, shared), 1024, 128, !is_right, has_words ? words : NULL},
+               b = {gx_i32(k, shared + 2048), 256, 128, is_right, NULL};
     gx_wgmma(k, DT_F16, 16, 1, &a, &b, sums);
     store_registers(k, sums, 8);
     kernel_finish(k);
@@ -195,14 +197,17 @@ static void warpgroups_are_of_one_gpu(void **state)
     Fixture *f = *state;
     Target target;
     assert_true(target_find("sm_90a", &target));
-    Kernel *k = wide_kernel(f, "wide", false);
+    Kernel *k = wide_kernel(f, "wide", false, false);
     const char *ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
     assert_non_null(strstr(ptx, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"));
     assert_non_null(strstr(ptx, "add, 1, 1, 1, 0;")); /* transposed */
-    k = wide_kernel(f, "wide_right", true);
+    k = wide_kernel(f, "wide_right", true, false);
     ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
     assert_non_null(strstr(ptx, "add, 1, 1, 0, 1;"));
-    k = wide_kernel(f, "wide_refused", false);
+    k = wide_kernel(f, "wide_registers", true, true);
+    ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
+    assert_non_null(strstr(ptx, "}, right, add, 1, 1, 1;"));
+    k = wide_kernel(f, "wide_refused", false, false);
     assert_non_null(strstr(refusal(f, k, "sm_90"), "sm_90 with PTX"));
 }
 
