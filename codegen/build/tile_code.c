@@ -9,9 +9,9 @@
 static bool add_kernel(TileIrModule *m, Arena *a, const Target *target,
                        const KernelRequest *r, TileCode *out)
 {
-    uint32_t warps;
-    TileProgram *p = kernel_tileir_program(r->design, a, &warps, &out->why);
-    if (p == NULL || !tileir_lower(m, p, r, target, warps, &out->why))
+    TileIrHints hints;
+    TileProgram *p = kernel_tileir_program(r->design, a, &hints, &out->why);
+    if (p == NULL || !tileir_lower(m, p, r, target, &hints, &out->why))
         return false;
     out->blocks = (uint32_t)tile_blocks(p);
     return true;

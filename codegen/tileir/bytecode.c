@@ -36,7 +36,8 @@ typedef struct Table {
 } Table;
 
 typedef struct Function {
-    uint32_t name, type, warps;
+    uint32_t name, type;
+    TileIrHints hints;
     const char *gpu;
     TileIrBlock body;
 } Function;
@@ -321,12 +322,13 @@ TileIrModule *bytecode_create(Arena *a)
 }
 
 TileIrBlock *bytecode_kernel(TileIrModule *m, const char *name, uint32_t parameter_count,
-                             const uint32_t *types, uint32_t warps, const char *gpu)
+                             const uint32_t *types, const TileIrHints *hints,
+                             const char *gpu)
 {
     Function *f = ARENA_NEW(m->arena, Function);
     f->name = add_string(m, name);
     f->type = function_type(m, parameter_count, types);
-    f->warps = warps;
+    f->hints = *hints;
     f->gpu = gpu;
     block_init(m, &f->body, parameter_count, types);
     m->functions = arena_grow(m->arena, m->functions, &m->function_capacity,
@@ -373,17 +375,31 @@ static uint32_t add_block(Text *t, TileIrBlock *b, uint32_t next)
     return count;
 }
 
+static bool has_hints(const Function *f)
+{
+    return f->hints.warps != 0 || f->hints.blocks > 1;
+}
+
+static void add_hint(TileIrModule *m, Text *t, const char *name, uint32_t value)
+{
+    add_number(t, add_string(m, name));
+    add_number(t, ATTRIBUTE_INTEGER);
+    add_number(t, bytecode_scalar(m, TILEIR_I32));
+    add_number(t, value);
+}
+
 static void add_hints(TileIrModule *m, Text *t, const Function *f)
 {
+    bool has_warps = f->hints.warps != 0, has_blocks = f->hints.blocks > 1;
     add_number(t, ATTRIBUTE_HINTS);
     add_number(t, 1);
     add_number(t, add_string(m, f->gpu));
     add_number(t, ATTRIBUTE_DICTIONARY);
-    add_number(t, 1);
-    add_number(t, add_string(m, "num_worker_warps_per_cta"));
-    add_number(t, ATTRIBUTE_INTEGER);
-    add_number(t, bytecode_scalar(m, TILEIR_I32));
-    add_number(t, f->warps);
+    add_number(t, (uint64_t)has_warps + has_blocks);
+    if (has_blocks)
+        add_hint(m, t, "num_cta_in_cga", f->hints.blocks);
+    if (has_warps)
+        add_hint(m, t, "num_worker_warps_per_cta", f->hints.warps);
 }
 
 /* All functions; ops[i]: how many operations. */
@@ -397,9 +413,9 @@ static void add_functions(TileIrModule *m, Text *t, uint32_t *ops)
         ops[i] = add_block(&body, &f->body, 0);
         add_number(t, f->name);
         add_number(t, f->type);
-        add_number(t, FUNCTION_KERNEL | (f->warps != 0 ? FUNCTION_HINTS : 0));
+        add_number(t, FUNCTION_KERNEL | (has_hints(f) ? FUNCTION_HINTS : 0));
         add_number(t, i + 1); /* of what is known about lines: nothing */
-        if (f->warps != 0)
+        if (has_hints(f))
             add_hints(m, t, f);
         add_number(t, body.length);
         text_add(t, body.data, body.length);

@@ -5,6 +5,7 @@
 #define GXC_CODEGEN_TILEIR_BYTECODE_H
 
 #include "ir/base/arena.h"
+#include "ir/kernel/kernel.h"
 
 typedef enum { /* the format's tags */
                TILEIR_I1,
@@ -85,10 +86,10 @@ uint32_t bytecode_constant(TileIrModule *m, const void *data, size_t bytes);
 
 /* -- kernels -------------------------------------------------------------------------------------- */
 
-/* Of tiles without dimensions; warps: a wish for how many take part, 0 for none. Returns its block. `gpu`: as in
- * "sm_90". */
+/* Of tiles without dimensions. Returns its block. `gpu`: as in "sm_90". */
 TileIrBlock *bytecode_kernel(TileIrModule *m, const char *name, uint32_t parameter_count,
-                             const uint32_t *types, uint32_t warps, const char *gpu);
+                             const uint32_t *types, const TileIrHints *hints,
+                             const char *gpu);
 
 /* The bytecode; in the module's arena. */
 const void *bytecode_write(TileIrModule *m, size_t *out_bytes);

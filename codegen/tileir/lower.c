@@ -606,7 +606,7 @@ static bool lower_body(TileIrLower *l)
 }
 
 bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
-                  const Target *target, uint32_t warps, const char **why)
+                  const Target *target, const TileIrHints *hints, const char **why)
 {
     TileIrLower l = {.arena = p->arena, .m = m, .p = p, .r = r};
     uint32_t *types = ARENA_ARRAY(l.arena, uint32_t, (size_t)r->arg_count + 1);
@@ -617,7 +617,7 @@ bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
     number_ops(&l, &p->body);
     set_types(&l, types, elements);
     const char *gpu = arena_printf(l.arena, "sm_%u", target->sm);
-    l.blocks[0] = l.at = bytecode_kernel(m, r->name, r->arg_count, types, warps, gpu);
+    l.blocks[0] = l.at = bytecode_kernel(m, r->name, r->arg_count, types, hints, gpu);
     set_arguments(&l, elements);
     set_tiles(&l);
     bool done = has_types(&l, target) && lower_body(&l);

@@ -8,9 +8,8 @@
 #include "ir/tile/tile.h"
 
 /* Adds the kernel of a program to a module: arguments as the request has them, one block for each of the grid
- * (x only). `warps`: a wish for how many multiply, 0 for none. False: *why, static text, says what Tile IR or this lowering
- * lacks; the module is of no use then. */
+ * (x only). False: *why, static text, says what Tile IR or this lowering lacks; the module is of no use then. */
 bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
-                  const Target *target, uint32_t warps, const char **why);
+                  const Target *target, const TileIrHints *hints, const char **why);
 
 #endif

@@ -109,10 +109,16 @@ struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *
 struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
                                               const char **why);
 
-/* The program of a tiled kernel for CUDA Tile IR, with tiles of its own, made in `a`; *warps: how many shall multiply, 0:
- * any number. NULL: *why says what is in the way, as static text. */
+/* What is asked of CUDA Tile IR's assembler besides a program. */
+typedef struct TileIrHints {
+    uint32_t warps;  /* that shall multiply, of each block; 0: any number */
+    uint32_t blocks; /* of a cluster, which makes a tile together */
+} TileIrHints;
+
+/* The program of a tiled kernel for CUDA Tile IR, with tiles of its own, made in `a`. NULL: *why says what is in the
+ * way, as static text. */
 struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
-                                          uint32_t *warps, const char **why);
+                                          TileIrHints *hints, const char **why);
 
 /* CUDA Tile IR shall make it: its assembler is at hand, and either the model of time finds its kernel faster than
  * ours or nothing else is wanted. */

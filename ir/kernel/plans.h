@@ -371,9 +371,10 @@ typedef struct TilePlan {
     struct TileMapped *mapped; /* the last mapping; in the arena of the design */
 } TilePlan;
 
-/* Cycles that a multiprocessor is busy with its blocks of m x n results, for each term of the sums: they multiply,
- * at so many percent of the peak, and bring factors. */
-double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, double percent);
+/* Cycles that a multiprocessor is busy with its blocks of m x n results, each made by so many together, for each term of
+ * the sums: they multiply, at so many percent of the peak, and bring factors. */
+double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, uint32_t together,
+                   double percent);
 
 /* tileir.c: products of factors of this type in tiles of so many rows are wgmma's or tcgen05.mma's, with fewer rows
  * mma.sync's; percent of the tensor cores' rate that kernels by CUDA Tile IR reach so. */

@@ -157,19 +157,20 @@ static int64_t threads_of(const KernelConfig *c)
     return c->warps[0] * c->warps[1] * c->slices * TARGET_WARP;
 }
 
-double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, double percent)
+double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, uint32_t together,
+                   double percent)
 {
     const ContractionPlan *p = d->plan.tile->contraction;
     const GpuModel *device = d->target->device;
     const GpuRates *r = gpu_rates(device);
     int64_t blocks =
         contraction_tiles(p, &p->y, m) * contraction_tiles(p, &p->x, n) * p->batch_size;
-    int64_t waves = ceil_div(blocks, target_multiprocessors(d->target));
+    int64_t waves = ceil_div(blocks * together, target_multiprocessors(d->target));
     double cycle = product_peak(factor_type(d), device) * percent / 100 /
                    device->multiprocessors / (r->mhz * 1e6);
-    double multiply = 2 * (double)(m * n) / cycle;
+    double multiply = 2 * (double)(m * n) / together / cycle;
     double l2 = (double)r->l2_bytes / device->multiprocessors;
-    double bytes = (double)(m + n) * dtype_info[factor_type(d)].bits / 8;
+    double bytes = (double)(m + n) / together * dtype_info[factor_type(d)].bits / 8;
     double bring =
         bytes / (l2 < costs.multiprocessor_bytes ? l2 : costs.multiprocessor_bytes);
     return (double)waves * (multiply > bring ? multiply : bring);
@@ -348,7 +349,7 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
         cycles[i] = fits_registers(d, i) && has_instruction(i) &&
                             (!is_wide_shape(i) || is_wide) &&
                             (shape_at(i)->warps[2] == 0 || is_narrow)
-                        ? tile_cycles(d, shape_at(i)->m, shape_at(i)->n, percent)
+                        ? tile_cycles(d, shape_at(i)->m, shape_at(i)->n, 1, percent)
                         : 0;
         if (cycles[i] > 0 && (cycles[best] == 0 || cycles[i] <= cycles[best]))
             best = i;

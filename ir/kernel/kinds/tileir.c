@@ -15,12 +15,17 @@
 #define MANY_WARPS 8
 #define WARP_SUMS 4096 /* in a warp's registers, f32, without spills */
 
+/* Two blocks of a cluster, each with half of the rows and of the columns in its shared memory, multiply all rows by all
+ * columns (tcgen05.mma with cta_group::2): they read as much through L2 as one with twice the tile would, whose sums no
+ * thread could store without spilling. */
 static const struct {
     int64_t m, n;
+    uint32_t blocks;
 } shapes[] = {
-    {128, 256}, {256, 128}, {128, 128}, {64, 256}, {256, 64}, {128, 64},
-    {64, 128},  {64, 64},   {32, 128},  {128, 32}, {32, 64},  {64, 32},
-    {32, 32},   {16, 64},   {64, 16},   {16, 32},  {32, 16},  {16, 16},
+    {256, 256, 2}, {128, 256, 1}, {256, 128, 1}, {128, 128, 1}, {64, 256, 1},
+    {256, 64, 1},  {128, 64, 1},  {64, 128, 1},  {64, 64, 1},   {32, 128, 1},
+    {128, 32, 1},  {32, 64, 1},   {64, 32, 1},   {32, 32, 1},   {16, 64, 1},
+    {64, 16, 1},   {16, 32, 1},   {32, 16, 1},   {16, 16, 1},
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -82,11 +87,13 @@ static size_t choose_shape(const KernelDesign *d)
     size_t best = SHAPES - 1;
     double best_cycles = 0;
     for (size_t i = 0; i < SHAPES; i++) {
-        if (sum_registers(d, shapes[i].m, shapes[i].n) > most_registers(d))
+        uint32_t blocks = shapes[i].blocks;
+        if (sum_registers(d, shapes[i].m, shapes[i].n) > most_registers(d) ||
+            (blocks > 1 && !target_has(d->target, FEATURE_TCGEN05)))
             continue;
         double percent =
             product_percent(d->target, shapes[i].m, factor_type(d->plan.tile));
-        double cycles = tile_cycles(d, shapes[i].m, shapes[i].n, percent);
+        double cycles = tile_cycles(d, shapes[i].m, shapes[i].n, blocks, percent);
         if (best_cycles == 0 || cycles < best_cycles) {
             best = i;
             best_cycles = cycles;
@@ -95,7 +102,7 @@ static size_t choose_shape(const KernelDesign *d)
     return best;
 }
 
-static TileProgram *product_program(const KernelDesign *d, Arena *a, uint32_t *warps,
+static TileProgram *product_program(const KernelDesign *d, Arena *a, TileIrHints *hints,
                                     const char **why)
 {
     const TilePlan *p = d->plan.tile;
@@ -104,12 +111,13 @@ static TileProgram *product_program(const KernelDesign *d, Arena *a, uint32_t *w
     int64_t most = ROW_BYTES * 8 / dtype_info[factor_type(p)].bits;
     while (c.k < most && c.k < p->contraction->depth)
         c.k *= 2;
-    *warps = warps_for(d->target, sum_registers(d, c.m, c.n));
+    hints->warps = warps_for(d->target, sum_registers(d, c.m, c.n));
+    hints->blocks = shapes[shape].blocks;
     return tile_build(a, d->fusion, &c, why);
 }
 
 /* Scores and sums are in registers together. */
-static TileProgram *attention_program(const KernelDesign *d, Arena *a, uint32_t *warps,
+static TileProgram *attention_program(const KernelDesign *d, Arena *a, TileIrHints *hints,
                                       const char **why)
 {
     enum { FEW_DEPTH = 128 };
@@ -125,13 +133,13 @@ static TileProgram *attention_program(const KernelDesign *d, Arena *a, uint32_t 
     while (c.n > 16 && c.n / 2 >= attention->k.dims[ATTENTION_PLACES])
         c.n /= 2;
     bool is_large = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05);
-    *warps = is_large ? MANY_WARPS : 0;
+    hints->warps = is_large ? MANY_WARPS : 0;
     return tile_build_attention(a, d->fusion, attention, &c, why);
 }
 
 /* Inner results and sums are in registers together: of 128 x 64 of two inner dots and two times 128 x 128 sums each of
  * 256 threads has 192. */
-static TileProgram *chain_program(const KernelDesign *d, Arena *a, uint32_t *warps,
+static TileProgram *chain_program(const KernelDesign *d, Arena *a, TileIrHints *hints,
                                   const char **why)
 {
     const DotChain *chain = d->plan.chain;
@@ -142,13 +150,14 @@ static TileProgram *chain_program(const KernelDesign *d, Arena *a, uint32_t *war
         c.m /= 2;
     while (c.n > 16 && c.n / 2 >= columns)
         c.n /= 2;
-    *warps = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05) ? MANY_WARPS : 0;
+    hints->warps = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05) ? MANY_WARPS : 0;
     return tile_build_chain(a, d->fusion, chain, &c, why);
 }
 
 struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
-                                          uint32_t *warps, const char **why)
+                                          TileIrHints *hints, const char **why)
 {
+    *hints = (TileIrHints){.blocks = 1};
     *why = "it is no program of tiles";
     /* They meet by a ticket in memory. Reading k and v bounds such an attention, so Tile IR has nothing to win: the
      * kernel of gqa_decode reads memory at the rate that it has. */
@@ -160,7 +169,7 @@ struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
         !kernel_kind_is(d->kind, KERNEL_BY_TILEIR))
         return NULL;
     if (kernel_kind_is(d->kind, KERNEL_CONTRACTS))
-        return product_program(d, a, warps, why);
-    return kernel_kind_info[d->kind].hero == OP_DOT ? chain_program(d, a, warps, why)
-                                                    : attention_program(d, a, warps, why);
+        return product_program(d, a, hints, why);
+    return kernel_kind_info[d->kind].hero == OP_DOT ? chain_program(d, a, hints, why)
+                                                    : attention_program(d, a, hints, why);
 }

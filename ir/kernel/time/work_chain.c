@@ -108,7 +108,7 @@ void work_dot_chain(const KernelDesign *d, KernelWork *out)
     const TileChainMapping *m = w.m;
     WorkBuilder *b = w.b;
     double registers = m->inner_count * registers_of(&m->inner[0].sums), operations = 0;
-    work_tile_begin(&w.t, b, m->program);
+    work_tile_begin(&w.t, b, m->program, 1);
     for (uint32_t i = 0; i < m->outer_count; i++)
         registers += registers_of(&m->outer[i].sums);
     work_registers(b, registers);

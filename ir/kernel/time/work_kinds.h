@@ -68,12 +68,14 @@ uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
 typedef struct TileWork {
     WorkBuilder *b;
     const TileProgram *p;
+    uint32_t together; /* blocks that share a tile: each moves its part */
     const IndexExpr *first[TILE_MOST_DIMS]; /* coordinates of the block's tile */
 } TileWork;
 
 /* Blocks count through the tiles of the grid, the last dimension's fastest. From here on the builder's expressions
  * are the program's. */
-void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p);
+void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p,
+                     uint32_t together);
 /* A tile between memory and the block's threads: so many neighbours along `fast` at once, then along the other
  * dimensions. */
 void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_t fast,

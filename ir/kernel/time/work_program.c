@@ -1,10 +1,10 @@
 /* What the work of kernels of tile programs has in common, whoever makes them. See work_kinds.h. */
 #include "ir/kernel/time/work_kinds.h"
 
-void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p)
+void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p, uint32_t together)
 {
-    int64_t inner = 1;
-    *w = (TileWork){.b = b, .p = p};
+    int64_t inner = together;
+    *w = (TileWork){.b = b, .p = p, .together = together};
     b->ix = p->ix; /* its expressions are put together with those of threads and blocks */
     for (uint32_t d = p->dim_count; d-- > 0;) {
         const TileDim *dim = &p->dims[d];
@@ -31,7 +31,7 @@ void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_
     lanes = lanes < along ? lanes : along;
     int64_t per_row = along / lanes, others = all / along,
             at_once = b->threads / per_row < 1 ? 1 : b->threads / per_row;
-    double trips = (double)all / (double)lanes / b->threads;
+    double trips = (double)all / (double)lanes / b->threads / w->together;
     int64_t steps = trips < 1 ? 1 : (int64_t)trips;
     work_set_lanes(b, (uint32_t)lanes);
     const IndexExpr *step = work_loop_begin(b, trips, steps, (double)steps);

@@ -19,7 +19,7 @@ static void walk(ProgramWork *w, const TileBlock *block);
 
 static double each(const ProgramWork *w, uint32_t dims)
 {
-    return (double)tile_elements(w->t.p, dims) / w->t.b->threads;
+    return (double)tile_elements(w->t.p, dims) / w->t.b->threads / w->t.together;
 }
 
 /* -- memory --------------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static void multiply(ProgramWork *w, const TileOp *op)
     int64_t rows = tile_elements(p, op->operands[0]->dims & ~op->over),
             columns = tile_elements(p, op->operands[1]->dims & ~op->over);
     bool is_wide = product_is_wide(w->d->target, rows, factor);
-    double operations = 2.0 * (double)(rows * columns) *
+    double operations = 2.0 * (double)(rows * columns) / w->t.together *
                         (double)tile_elements(p, op->over & op->operands[0]->dims),
            cycles = work_product_cycles(b, factor, operations,
                                         product_percent(w->d->target, rows, factor));
@@ -145,8 +145,9 @@ static double trips_of(const ProgramWork *w, const TileOp *loop)
 {
     if (loop->most == NULL || !kernel_kind_is(w->d->kind, KERNEL_CONTRACTS))
         return work_tile_trips(w->t.p, loop);
+    enum { SLOW = 1, FAST }; /* behind the batch (ir/tile/build.c) */
     const TileDim *dims = w->t.p->dims;
-    return work_tile_steps(w->d->plan.tile->contraction, dims[0].size, dims[1].size,
+    return work_tile_steps(w->d->plan.tile->contraction, dims[SLOW].size, dims[FAST].size,
                            dims[loop->dim].size);
 }
 
@@ -237,21 +238,23 @@ static double sum_words(const TileProgram *p, const TileBlock *block)
 
 bool work_tileir(const KernelDesign *d, KernelWork *out)
 {
-    uint32_t warps;
+    TileIrHints hints;
     const char *why;
-    const TileProgram *p = kernel_tileir_program(d, d->arena, &warps, &why);
+    const TileProgram *p = kernel_tileir_program(d, d->arena, &hints, &why);
     if (p == NULL)
         return false;
     KernelDesign own = *d;
-    double shared = loaded_bytes(p, &p->body, 1), most = d->target->device->block_shared;
-    uint32_t threads = TARGET_WARP * (warps != 0 ? warps : (uint32_t)costs.tileir_warps);
+    double shared = loaded_bytes(p, &p->body, 1) / hints.blocks,
+           most = d->target->device->block_shared;
+    uint32_t threads =
+        TARGET_WARP * (hints.warps != 0 ? hints.warps : (uint32_t)costs.tileir_warps);
     own.geometry =
-        (KernelGeometry){.grid = {(uint32_t)tile_blocks(p), 1, 1},
+        (KernelGeometry){.grid = {(uint32_t)tile_blocks(p) * hints.blocks, 1, 1},
                          .block = {threads, 1, 1},
                          .shared_bytes = (uint64_t)(shared < most ? shared : most)};
     ProgramWork w = {.d = d};
     WorkBuilder *b = work_begin(&own);
-    work_tile_begin(&w.t, b, p);
+    work_tile_begin(&w.t, b, p, hints.blocks);
     if (!target_has(d->target,
                     FEATURE_TCGEN05)) /* else sums are in memory of their own */
         work_registers(b, sum_words(p, &p->body) / threads);
