@@ -195,13 +195,55 @@ static void choose_block(const KernelDesign *d, KernelConfig *c)
         c->block = width * c->rows;
 }
 
+static bool is_open(const KernelConfig *c, KernelKey key)
+{
+    return (c->set & 1u << key) == 0;
+}
+
+/* What the text leaves open of c: so many elements at once, and so many times the rows of a block of as many threads. */
+static KernelConfig completed(const KernelDesign *d, KernelConfig c, int64_t lanes,
+                              int64_t times)
+{
+    bool lacks_rows = is_open(&c, KERNEL_KEY_ROWS);
+    if (config_lacks(&c, KERNEL_KEY_LANES))
+        config_set_lanes(d->arena, &c, lanes);
+    choose_block(d, &c);
+    if (lacks_rows)
+        c.rows *= times;
+    if (config_lacks(&c, KERNEL_KEY_ITEMS))
+        c.items = choose_steps(d, &c);
+    return c;
+}
+
+static bool has_room(const KernelDesign *d, const KernelConfig *c)
+{
+    return c->block % c->rows == 0 && c->rows < 2 * d->plan.stencil->rows;
+}
+
+/* Of narrow elements fewer at once, and more rows of a narrower piece, leave more of what neighbours share in L1: the
+ * model of time says what that is worth. */
 void configure_stencil(const KernelDesign *d, KernelConfig *c)
 {
-    if (config_lacks(c, KERNEL_KEY_LANES))
-        config_set_lanes(d->arena, c, choose_lanes(d));
-    choose_block(d, c);
-    if (config_lacks(c, KERNEL_KEY_ITEMS))
-        c->items = choose_steps(d, c);
+    enum { LEAST_LANES = 2, MOST_TIMES = 4 };
+    KernelConfig given = *c;
+    int64_t most = choose_lanes(d);
+    bool is_free = is_open(c, KERNEL_KEY_LANES) && is_open(c, KERNEL_KEY_ROWS) &&
+                   is_open(c, KERNEL_KEY_BLOCK);
+    double best, seconds;
+    *c = completed(d, given, most, 1);
+    if (most < LEAST_LANES || !is_free || d->target == NULL ||
+        !design_seconds(d, c, &best))
+        return;
+    for (int64_t lanes = most; lanes >= LEAST_LANES; lanes /= 2) {
+        for (int64_t times = 1; times <= MOST_TIMES; times *= 2) {
+            KernelConfig tried = completed(d, given, lanes, times);
+            if (has_room(d, &tried) && design_seconds(d, &tried, &seconds) &&
+                seconds < best) {
+                *c = tried;
+                best = seconds;
+            }
+        }
+    }
 }
 
 const char *refuse_stencil(const KernelDesign *d)
