@@ -2,7 +2,12 @@
  * takes the piece for its parameter, and the launch says where it lies: kernels that differ in that are one.
  *
  *   f(w: bf16[26,2048], x) { s = slice(w, [3:4], [0:2048]), ... }    f(w, x)
- *     =>  f(s: bf16[1,2048], x) { ... }                             f(w + 12288, x) */
+ *     =>  f(s: bf16[1,2048], x) { ... }                             f(w + 12288, x)
+ *
+ * Of pieces whose elements do not lie side by side, and of several of one array, the launch says where the first begins:
+ *
+ *   f(w: bf16[41,8960]) { s = slice(w, [0:41], [512:768]), ... }     f(w)
+ *     =>  f(w) { s = slice(w, [0:41], [0:256]), ... }               f(w + 1024) */
 #include "codegen/plan/variant.h"
 #include "ir/kernel/kind.h"
 
@@ -37,23 +42,38 @@ static int64_t piece_start(const Instruction *slice, const Shape *whole)
 /* What is read of a parameter. */
 typedef struct Piece {
     const Instruction *slice; /* the first that reads it; NULL: none does */
-    bool is_whole;            /* something reads another part of it, or all */
+    int64_t *first;           /* [rank] where the first slice of each dimension begins */
+    bool is_one;              /* all slices are of the same elements */
+    bool is_whole;            /* something else reads it */
 } Piece;
 
+static void add_slice(const Variant *v, Piece *piece, const Instruction *slice)
+{
+    const Attr *attr = inst_attr(slice, ATTR_SLICE);
+    if (piece->slice == NULL) {
+        *piece = (Piece){slice, ARENA_ARRAY(v->arena, int64_t, attr->slice->rank), true,
+                         false};
+        for (uint32_t d = 0; d < attr->slice->rank; d++)
+            piece->first[d] = INT64_MAX;
+    }
+    piece->is_one &= attr_equal(inst_attr(piece->slice, ATTR_SLICE), attr);
+    for (uint32_t d = 0; d < attr->slice->rank; d++) {
+        int64_t start = attr->slice->dims[d].start;
+        piece->first[d] = start < piece->first[d] ? start : piece->first[d];
+    }
+}
+
 /* By parameter. */
-static void find_pieces(const Computation *comp, Piece *out)
+static void find_pieces(const Variant *v, const Computation *comp, Piece *out)
 {
     for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
         for (uint32_t k = 0; k < x->operand_count; k++) {
             if (x->operands[k]->op != OP_PARAMETER)
                 continue;
             Piece *piece = &out[x->operands[k]->parameter];
-            const Instruction *known = piece->slice;
-            bool is_piece = x->op == OP_SLICE && x != comp->root &&
-                            (known == NULL || attr_equal(inst_attr(known, ATTR_SLICE),
-                                                         inst_attr(x, ATTR_SLICE)));
-            if (is_piece)
-                piece->slice = x;
+            if (x->op == OP_SLICE && x != comp->root && !piece->is_whole &&
+                shape_elements(x->shape) != 0)
+                add_slice(v, piece, x);
             else
                 piece->is_whole = true;
         }
@@ -70,10 +90,22 @@ static bool is_written(const Variant *v, const Instruction *fusion,
     return found;
 }
 
+/* Elements from the array's first to the one at `index`. */
+static int64_t element_at(const Shape *s, const int64_t *index)
+{
+    int64_t at = 0, stride = 1;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        int64_t d = s->layout->minor_to_major[i];
+        at += index[d] * stride;
+        stride *= s->dims[d];
+    }
+    return at;
+}
+
 /* Bytes from the beginning of the operand; -1: the kernel needs all of it, or its place is not as aligned as kernels
- * rely on. */
+ * rely on. What does not lie side by side is no piece, but where its slices begin is the launch's matter, too. */
 static int64_t piece_offset(const Variant *v, const Instruction *fusion, uint32_t p,
-                            const Piece *piece)
+                            Piece *piece)
 {
     const Instruction *slice = piece->slice;
     const Shape *whole = fusion->operands[p]->shape;
@@ -82,31 +114,67 @@ static int64_t piece_offset(const Variant *v, const Instruction *fusion, uint32_
         shape_elements(slice->shape) == shape_elements(whole) ||
         is_written(v, fusion, fusion->operands[p]))
         return -1;
-    int64_t start = piece_start(slice, whole);
-    return start < 0 || start * (bits / 8) % VARIANT_ARGUMENT_ALIGNMENT != 0
+    int64_t start = piece->is_one ? piece_start(slice, whole) : -1;
+    piece->is_one = start >= 0;
+    if (start < 0)
+        start = element_at(whole, piece->first);
+    bool is_moved = start != 0 || piece->is_one;
+    return !is_moved || start * (bits / 8) % VARIANT_ARGUMENT_ALIGNMENT != 0
                ? -1
                : start * (bits / 8);
 }
 
-/* Parameter p becomes the slice: its elements, in the parameter's order. */
-static void narrow(Computation *comp, uint32_t p)
+/* The slice becomes the parameter. */
+static void narrow(Computation *comp, Instruction *parameter, Instruction *slice)
+{
+    const Shape *s = slice->shape, *whole = parameter->shape;
+    parameter->shape = shape_array(comp->module->intern, s->dtype, s->rank, s->dims, NULL,
+                                   whole->layout);
+    computation_replace_one(comp, slice, parameter);
+    computation_remove(comp, slice);
+}
+
+/* The slice begins so much earlier; its last element in memory. */
+static int64_t move_slice(Instruction *slice, const int64_t *first)
+{
+    const SliceSpec *was = inst_attr(slice, ATTR_SLICE)->slice;
+    Arena *a = slice->parent->module->arena;
+    SliceDim *dims = arena_copy(a, was->dims, was->rank * sizeof *dims);
+    int64_t *last = ARENA_ARRAY(a, int64_t, was->rank);
+    for (uint32_t d = 0; d < was->rank; d++) {
+        dims[d].start -= first[d];
+        dims[d].limit -= first[d];
+        last[d] = dims[d].start + (slice->shape->dims[d] - 1) * dims[d].stride;
+    }
+    SliceSpec *spec = ARENA_NEW(a, SliceSpec);
+    *spec = (SliceSpec){was->rank, dims};
+    inst_set(slice, (Attr){.id = ATTR_SLICE, .slice = spec});
+    return element_at(slice->operands[0]->shape, last);
+}
+
+/* Parameter p becomes its piece: the bytes up to its last element. */
+static int64_t take_piece(Computation *comp, uint32_t p, const Piece *piece)
 {
     Instruction *parameter = comp->parameters[p];
-    const Shape *whole = parameter->shape;
+    int64_t last = -1;
     for (uint32_t i = 0; i < comp->instruction_count; i++) {
         Instruction *slice = comp->instructions[i];
         if (slice == NULL || slice->op != OP_SLICE || slice->operands[0] != parameter)
             continue;
-        const Shape *s = slice->shape;
-        parameter->shape = shape_array(comp->module->intern, s->dtype, s->rank, s->dims,
-                                       NULL, whole->layout);
-        computation_replace_one(comp, slice, parameter);
-        computation_remove(comp, slice);
+        if (piece->is_one) {
+            narrow(comp, parameter, slice);
+            continue;
+        }
+        int64_t end = move_slice(slice, piece->first);
+        last = end > last ? end : last;
     }
+    return piece->is_one ? shape_bytes(parameter->shape)
+                         : (last + 1) * (dtype_info[parameter->shape->dtype].bits / 8);
 }
 
-static Instruction *narrowed(Variant *v, const Instruction *fusion,
-                             const int64_t *offsets)
+static const Instruction *with_pieces(Variant *v, const Instruction *fusion,
+                                      const Piece *pieces, const int64_t *offsets,
+                                      uint64_t *bytes)
 {
     uint32_t n = fusion->operand_count;
     Module *m = v->pieces;
@@ -114,8 +182,8 @@ static Instruction *narrowed(Variant *v, const Instruction *fusion,
     Computation *outer = module_add_computation(m, "launch");
     Instruction **operands = ARENA_ARRAY(v->arena, Instruction *, (size_t)n + 1);
     for (uint32_t p = 0; p < n; p++) {
-        if (offsets[p] >= 0)
-            narrow(fused, p);
+        bytes[p] = (uint64_t)(offsets[p] >= 0 ? take_piece(fused, p, &pieces[p])
+                                              : shape_bytes(fused->parameters[p]->shape));
         operands[p] =
             computation_add_parameter(outer, p, fused->parameters[p]->shape, NULL);
     }
@@ -131,9 +199,10 @@ PieceLaunch variant_pieces(Variant *v, const Instruction *fusion)
     uint32_t n = fusion->operand_count;
     const Computation *comp = inst_called(fusion, 0);
     int64_t *offsets = ARENA_ARRAY(v->arena, int64_t, (size_t)n + 1);
+    uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + 1);
     Piece *pieces = ARENA_ARRAY(v->arena, Piece, (size_t)n + 1);
     bool has_pieces = false;
-    find_pieces(comp, pieces);
+    find_pieces(v, comp, pieces);
     for (uint32_t p = 0; p < n; p++) {
         offsets[p] = piece_offset(v, fusion, p, &pieces[p]);
         has_pieces |= offsets[p] >= 0;
@@ -143,8 +212,8 @@ PieceLaunch variant_pieces(Variant *v, const Instruction *fusion)
         return whole;
     if (v->pieces == NULL)
         v->pieces = module_create(v->arena, diag_create(v->arena, "", "", 0), "pieces");
-    const Instruction *copy = narrowed(v, fusion, offsets);
+    const Instruction *copy = with_pieces(v, fusion, pieces, offsets, bytes);
     if (kernel_illegal(copy, kernel_kind_of(fusion)) != NULL)
         return whole;
-    return (PieceLaunch){.fusion = copy, .offsets = offsets};
+    return (PieceLaunch){.fusion = copy, .offsets = offsets, .bytes = bytes};
 }

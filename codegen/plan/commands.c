@@ -107,9 +107,16 @@ static PlanArg kernel_argument(Variant *v, const Instruction *fusion,
     const Instruction *operand = fusion->operands[p];
     if (launch->offsets == NULL || launch->offsets[p] < 0)
         return variant_slice_arg(v, operand, 0, PLAN_READ);
-    return variant_part_arg(v, operand, (uint64_t)launch->offsets[p],
-                            (uint64_t)shape_bytes(launch->fusion->operands[p]->shape),
+    return variant_part_arg(v, operand, (uint64_t)launch->offsets[p], launch->bytes[p],
                             PLAN_READ);
+}
+
+/* Bytes of an operand that the launch hands to its kernel. */
+static uint64_t bytes_given(const Instruction *fusion, const PieceLaunch *launch,
+                            uint32_t p)
+{
+    return launch->offsets == NULL ? (uint64_t)shape_bytes(fusion->operands[p]->shape)
+                                   : launch->bytes[p];
 }
 
 static bool add_launch(Variant *v, const Instruction *fusion)
@@ -128,8 +135,7 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
         args[i] = kernel_argument(v, fusion, &launch, i);
-        uint64_t has = (uint64_t)shape_bytes(launch.fusion->operands[i]->shape),
-                 read = bytes_read(v, fusion, i);
+        uint64_t has = bytes_given(fusion, &launch, i), read = bytes_read(v, fusion, i);
         bytes[i] = read = read < has ? read : has;
         if (read != has)
             args[i].value = read == 0 ? 1 : read;

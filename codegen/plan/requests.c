@@ -20,10 +20,11 @@ typedef struct FusionArgs {
 } FusionArgs;
 
 /* Parameters by number, then result leaves, then the program's random state if it is asked for, then the scalar of
- * a kernel that has one. There is room for one more. */
-static FusionArgs fusion_args(const Variant *v, const Instruction *fusion,
+ * a kernel that has one. There is room for one more. `like` is the launch's own fusion. */
+static FusionArgs fusion_args(const Variant *v, const PieceLaunch *launch,
                               const Instruction *like, bool has_scalar)
 {
+    const Instruction *fusion = launch->fusion;
     FusionArgs f = {.parameters = fusion->operand_count};
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
     f.count = f.parameters + results;
@@ -41,6 +42,8 @@ static FusionArgs fusion_args(const Variant *v, const Instruction *fusion,
                         .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
                         .is_read_only = true,
                         .is_noalias = true};
+        if (!is_result && launch->bytes != NULL)
+            f.args[i].bytes = launch->bytes[i];
     }
     if (fusion_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL) {
         f.places[f.count] = PLAN_NONE;
@@ -170,13 +173,14 @@ static PlanKernel plan_kernel(Variant *v, const KernelRequest *r)
     return p;
 }
 
-/* The kernel of `fusion` with the arguments that the launch of `like` has. */
-static uint32_t find_kernel(Variant *v, const Instruction *fusion,
+/* The kernel of a launch with the arguments that `like` has in the program. */
+static uint32_t find_kernel(Variant *v, const PieceLaunch *launch,
                             const Instruction *like)
 {
+    const Instruction *fusion = launch->fusion;
     KernelScalar scalar = {.count = 0};
     bool has_scalar = kernel_scalar(fusion, &scalar);
-    FusionArgs f = fusion_args(v, fusion, like, has_scalar);
+    FusionArgs f = fusion_args(v, launch, like, has_scalar);
     size_t length;
     const char *key = kernel_key(v, fusion, &scalar, &f, &length);
     table_grow(v);
@@ -222,12 +226,12 @@ uint32_t variant_kernel(Variant *v, const Instruction *fusion, PieceLaunch *laun
     if (!is_tuned(v, fusion))
         return PLAN_NONE;
     if (launch->offsets != NULL) {
-        uint32_t kernel = find_kernel(v, launch->fusion, fusion);
+        uint32_t kernel = find_kernel(v, launch, fusion);
         if (kernel != PLAN_NONE)
             return kernel;
         *launch = (PieceLaunch){.fusion = fusion};
     }
-    return find_kernel(v, fusion, fusion);
+    return find_kernel(v, launch, fusion);
 }
 
 /* -- candidates ---------------------------------------------------------------------------------- */
@@ -289,8 +293,9 @@ void variant_add_candidates(Variant *v, const Instruction *fusion,
     add_candidate(v, kernel, others.own_seconds);
     for (size_t i = 0; i < others.count; i++) {
         const Alternative *a = &others.data[i];
+        PieceLaunch other = {a->fusion, launch->offsets, launch->bytes};
         if (takes_arguments(a->design, v->requests[kernel].design))
-            add_candidate(v, find_kernel(v, a->fusion, fusion), a->seconds);
+            add_candidate(v, find_kernel(v, &other, fusion), a->seconds);
     }
     t.candidate_count = v->plan.candidates_count - t.candidates;
     t.dtypes = add_dtypes(v, fusion, count);

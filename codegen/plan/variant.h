@@ -142,6 +142,7 @@ typedef struct PieceLaunch {
         fusion; /* with pieces of arrays for operands; the launch's own: there are none */
     const int64_t *
         offsets; /* [operands] bytes: where the piece begins; -1: it is all; NULL: all are */
+    const uint64_t *bytes; /* [operands] up to the piece's last element; NULL as above */
 } PieceLaunch;
 
 PieceLaunch variant_pieces(Variant *v, const Instruction *fusion);

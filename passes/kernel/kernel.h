@@ -6,4 +6,7 @@
 
 PassFn pass_configure;
 
+/* passes/kernel/parameter_order.c: true if it changed the module. */
+bool order_all_parameters(Module *m, Arena *scratch);
+
 #endif

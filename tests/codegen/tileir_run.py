@@ -423,6 +423,13 @@ def run(command):
     return done.stdout
 
 
+def operands(hlo):
+    """Of the program's only kernel: numbers of the program's parameters."""
+    entry = hlo[hlo.index("ENTRY") :]
+    numbers = {name: int(n) for name, n in re.findall(r"(\S+) = \S+ parameter\((\d+)\)", entry)}
+    return [numbers[name] for name in re.search(r" fusion\(([^)]*)\)", entry).group(1).split(", ")]
+
+
 def check(gxc, gxrun, disassembler, target, folder, path):
     with open(path) as f:
         text = f.read()
@@ -448,7 +455,8 @@ def check(gxc, gxrun, disassembler, target, folder, path):
         raise SystemExit(f"{path}: {listing.count('entry @')} kernels by CUDA Tile IR, expected one")
     report = run([*gxc.split(), *options, "-o", made, "--report"])
     assert "by CUDA Tile IR" in report and "not by CUDA Tile IR" not in report, report
-    kernel = Kernel(listing, [*arrays, (kind, out)])
+    order = operands(run([*gxc.split(), *options, "--emit=hlo", "--print=short"]))
+    kernel = Kernel(listing, [*[arrays[n] for n in order], (kind, out)])
     for block in range(int(re.search(r" (\d+) x \d+ ", report).group(1))):
         kernel.run(block)
     result = os.path.join(folder, "out.npy")
