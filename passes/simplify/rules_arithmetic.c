@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "passes/simplify/rewrite.h"
+#include "passes/simplify/sign.h"
 
 static bool is_integer(const Instruction *inst)
 {
@@ -184,6 +185,17 @@ static Instruction *power_small(Rewriter *r, Instruction *inst)
     if (rw_is_splat(y, -1.0) && dtype_is_float(inst->shape->dtype))
         return rw_binary(r, OP_DIVIDE, inst->shape, rw_splat(r, inst->shape, 1.0), x);
     return NULL;
+}
+
+/* x ^ 0.5 -> sqrt(x); x ^ -0.5 -> rsqrt(x), unless x may be -0 or -inf, of which powers are not those roots */
+static Instruction *power_half(Rewriter *r, Instruction *inst)
+{
+    Instruction *x = inst->operands[0], *y = inst->operands[1];
+    bool is_root = rw_is_splat(y, 0.5);
+    if (!dtype_is_float(inst->shape->dtype) || !rw_is_static(inst->shape) ||
+        (!is_root && !rw_is_splat(y, -0.5)) || !value_is_not_negative(x))
+        return NULL;
+    return rw_unary(r, is_root ? OP_SQRT : OP_RSQRT, inst->shape, x);
 }
 
 /* -(-x) -> x, not(not(x)) -> x, conj-free involutions */
@@ -379,6 +391,7 @@ const Rule rules_arithmetic[] = {
     {OP_DIVIDE, "both_negated", both_negated},
     {OP_DIVIDE, "divide_power_of_two", divide_power_of_two},
     {OP_POWER, "power_small", power_small},
+    {OP_POWER, "power_half", power_half},
     {OP_NEGATE, "twice", twice},
     {OP_NOT, "twice", twice},
     {OP_NEGATE, "negate_difference", negate_difference},
