@@ -423,7 +423,8 @@ static CUresult fake_event_elapsed(float *milliseconds, CUevent start, CUevent e
 
 static CUresult fake_capture_mode(CUstreamCaptureMode *mode)
 {
-    fake_relaxed += *mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    __atomic_add_fetch(&fake_relaxed, *mode == CU_STREAM_CAPTURE_MODE_RELAXED,
+                       __ATOMIC_SEQ_CST);
     *mode = 0;
     return CUDA_SUCCESS;
 }
