@@ -111,7 +111,7 @@ static bool takes_devices(const Module *m, const Instruction *inst)
 
 enum { CONSTANT_MOST = 1 << 30 }; /* bytes: the artefact is made in memory */
 
-/* Elided constants, which text of any size may have, too: their place is kept. */
+/* Elided constants, which text of any size may have, too: their position is kept. */
 static bool takes_constant(const Module *m, const Instruction *inst)
 {
     int64_t bytes;

@@ -57,7 +57,7 @@ typedef void Constructor(void);
 extern Constructor *const gxc_llvm_init_begin[] __attribute__((weak));
 extern Constructor *const gxc_llvm_init_end[] __attribute__((weak));
 
-/* Pointers into shared memory have 32 bits: places in tiles take half the arithmetic, and fewer registers.
+/* Pointers into shared memory have 32 bits: positions in tiles take half the arithmetic, and fewer registers.
  *
  * Straight-line strength reduction and reassociation of sums look for common parts of addresses, as ptxas does
  * after them, and join accesses, which emitters have joined: of 84 kernels' machine code 74 is the same byte for

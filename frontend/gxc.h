@@ -146,7 +146,7 @@ GXC_API int64_t gxc_result_partition_count(const gxc_result *r);
 GXC_API gxc_array gxc_result_output(const gxc_result *r, size_t device, size_t i);
 /* Shape of parameter leaf i; data is NULL. */
 GXC_API gxc_array gxc_result_parameter(const gxc_result *r, size_t i);
-/* Its name in the program, of a leaf of a tuple with its place: "x", "state.0". Outputs have their place, "0" or
+/* Its name in the program, of a leaf of a tuple with its position: "x", "state.0". Outputs have their position, "0" or
  * "1.2". NULL if there is no such leaf. */
 GXC_API const char *gxc_result_parameter_name(const gxc_result *r, size_t i);
 GXC_API const char *gxc_result_output_name(const gxc_result *r, size_t i);

@@ -13,17 +13,17 @@ static gxc_array array_of(Arena *a, const Shape *s)
                        .dims = arena_copy(a, s->dims, s->rank * sizeof *s->dims)};
 }
 
-/* `name` NULL: leaves are called by their places alone. */
+/* `name` NULL: leaves are called by their positions alone. */
 static size_t add_leaves(Arena *a, const Shape *s, const char *name, gxc_array *out,
                          const char **names)
 {
     size_t n = shape_leaf_count(s);
     for (size_t i = 0; i < n; i++) {
-        const char *place = shape_leaf_path(a, s, i);
+        const char *position = shape_leaf_path(a, s, i);
         out[i] = array_of(a, shape_leaf(s, i));
-        names[i] = name == NULL ? place
+        names[i] = name == NULL ? position
                    : n == 1     ? arena_printf(a, "%s", name)
-                                : arena_printf(a, "%s.%s", name, place);
+                                : arena_printf(a, "%s.%s", name, position);
     }
     return n;
 }

@@ -154,7 +154,7 @@ uint32_t inst_count_called(const Instruction *inst)
 
 /* The i-th called computation's place. Attributes are sorted by AttrId, and attrs.def lists
  * those that hold computations in the order in which they count as called. */
-static Computation **called_place(const Instruction *inst, uint32_t i)
+static Computation **called_slot(const Instruction *inst, uint32_t i)
 {
     for (uint32_t k = 0; k < inst->attr_count; k++) {
         const Attr *a = &inst->attrs[k];
@@ -169,7 +169,7 @@ static Computation **called_place(const Instruction *inst, uint32_t i)
 
 Computation *inst_called(const Instruction *inst, uint32_t i)
 {
-    return *called_place(inst, i);
+    return *called_slot(inst, i);
 }
 
 void inst_set_called(Instruction *inst, uint32_t i, Computation *callee)
@@ -182,7 +182,7 @@ void inst_set_called(Instruction *inst, uint32_t i, Computation *callee)
                 arena_copy(inst->parent->module->arena, a->computations.data,
                            a->computations.count * sizeof(Computation *));
     }
-    *called_place(inst, i) = callee;
+    *called_slot(inst, i) = callee;
 }
 
 /* Attributes that say nothing about what is computed. */

@@ -140,7 +140,7 @@ Instruction *computation_add_scalar(Computation *comp, DType dtype, double value
     return computation_add_constant(comp, l, NULL);
 }
 
-/* What a copied instruction takes along: all but operands, control edges and place. */
+/* What a copied instruction takes along: all but operands, control edges and position. */
 static void copy_facts(Instruction *to, const Instruction *from)
 {
     Arena *a = to->parent->module->arena;

@@ -87,8 +87,8 @@ size_t settings_text(const PassSettings *s, char *out, size_t size)
         int64_t value = field_value(s, &rows[i]);
         if (value == rows[i].value)
             continue; /* defaults belong to the version */
-        size_t room = length < size ? size - length : 0;
-        int n = snprintf(room != 0 ? out + length : NULL, room, " %s=%lld", rows[i].name,
+        size_t left = length < size ? size - length : 0;
+        int n = snprintf(left != 0 ? out + length : NULL, left, " %s=%lld", rows[i].name,
                          (long long)value);
         length += n > 0 ? (size_t)n : 0;
     }

@@ -11,12 +11,12 @@
 #include "codegen/assembler/assemblers.h"
 #include "ir/base/bug.h"
 
-static const char *const ptxas_places[] = {"bin/ptxas", "nvidia/cu13/bin/ptxas",
-                                           "nvidia/cuda_nvcc/bin/ptxas", NULL};
-static const char *const libdevice_places[] = {
+static const char *const ptxas_paths[] = {"bin/ptxas", "nvidia/cu13/bin/ptxas",
+                                          "nvidia/cuda_nvcc/bin/ptxas", NULL};
+static const char *const libdevice_paths[] = {
     "nvvm/libdevice/libdevice.10.bc", "nvidia/cu13/nvvm/libdevice/libdevice.10.bc",
     "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc", NULL};
-static const char *const nvjitlink_places[] = {
+static const char *const nvjitlink_paths[] = {
     "lib64/libnvJitLink.so.13",
     "lib/libnvJitLink.so.13",
     "targets/x86_64-linux/lib/libnvJitLink.so.13",
@@ -28,11 +28,11 @@ static const char *const nvjitlink_places[] = {
     NULL,
 };
 
-/* The first of the places below `folder` that exists, or NULL. */
-static const char *find_in(Arena *a, const char *folder, const char *const *places)
+/* The first of the paths below `folder` that exists, or NULL. */
+static const char *find_in(Arena *a, const char *folder, const char *const *paths)
 {
-    for (; *places; places++) {
-        const char *path = arena_printf(a, "%s/%s", folder, *places);
+    for (; *paths; paths++) {
+        const char *path = arena_printf(a, "%s/%s", folder, *paths);
         if (access(path, R_OK) == 0)
             return path;
     }
@@ -167,13 +167,13 @@ static bool take_assembler(Arena *a, const char *folder, AssemblerKind wanted, C
 {
     if (wanted != ASSEMBLER_NVJITLINK) {
         out->kind = ASSEMBLER_PTXAS;
-        out->assembler = find_in(a, folder, ptxas_places);
+        out->assembler = find_in(a, folder, ptxas_paths);
         if (out->assembler && version_of_ptxas(a, out))
             return true;
     }
     if (wanted != ASSEMBLER_PTXAS) {
         out->kind = ASSEMBLER_NVJITLINK;
-        out->assembler = find_in(a, folder, nvjitlink_places);
+        out->assembler = find_in(a, folder, nvjitlink_paths);
         if (out->assembler && version_of_nvjitlink(a, out))
             return true;
     }
@@ -184,7 +184,7 @@ static bool take_assembler(Arena *a, const char *folder, AssemblerKind wanted, C
 static const char *take_folder(Arena *a, const char *folder, AssemblerKind wanted,
                                Cuda *out)
 {
-    out->libdevice = find_in(a, folder, libdevice_places);
+    out->libdevice = find_in(a, folder, libdevice_paths);
     if (!out->libdevice)
         return "libdevice.10.bc";
     if (!take_assembler(a, folder, wanted, out))

@@ -24,7 +24,7 @@ static double seconds_of(const struct rusage *u)
 }
 
 /* Files get numbers above all of them first, so that none is overwritten before it was copied. */
-static bool place_files(const ProcessFiles *f)
+static bool redirect_files(const ProcessFiles *f)
 {
     int high = f->log;
     for (int i = 0; i < f->file_count; i++)
@@ -56,7 +56,7 @@ static _Noreturn void become(Start *s)
     if (ok && getppid() != s->parent)
         _exit(127);
     alarm(s->files->deadline); /* goes on in what is run */
-    if (ok && place_files(s->files))
+    if (ok && redirect_files(s->files))
         execve(s->path, s->argv,
                s->files->environment != NULL ? s->files->environment : environ);
     s->error = errno;

@@ -7,7 +7,7 @@
 static const char magic[] = "!<arch>\n";
 enum { MAGIC_BYTES = sizeof magic - 1, HEADER_BYTES = 60 };
 
-/* Members begin at even places. */
+/* Members begin at even positions. */
 static size_t padded(size_t bytes)
 {
     return bytes + (bytes & 1);

@@ -169,7 +169,7 @@ bool ptx_split(Arena *a, const char *text, const char *const *names, size_t coun
 /* -- registers --------------------------------------------------------------------------------------- */
 
 /* Behind the kernel's .reqntid; NULL: it has none, or says how many blocks there shall be. */
-static const char *limit_place(const char *kernel)
+static const char *launch_bounds_of(const char *kernel)
 {
     static const char threads[] = "\n.reqntid ", blocks[] = ".minnctapersm ";
     const char *body = strchr(kernel, '{');
@@ -198,7 +198,7 @@ const char *ptx_without_limit(Arena *a, const char *text, const char *const *nam
     text_init(&t, a);
     for (const char *kernel = text; (kernel = strstr(kernel, entry)) != NULL;) {
         kernel += sizeof entry - 1;
-        const char *at = is_named(kernel, names, count) ? limit_place(kernel) : NULL;
+        const char *at = is_named(kernel, names, count) ? launch_bounds_of(kernel) : NULL;
         if (at == NULL)
             continue;
         text_add(&t, from, (size_t)(at - from));

@@ -28,11 +28,11 @@ typedef struct Place {
     LLVMValueRef row, item;      /* i32: row of the block, item of the row */
     const IndexExpr *row_number; /* of all rows */
     const IndexExpr *item_number;
-    /* NULL: yes. Others compute the last one again; the block has a place for rows behind the last one, too. */
+    /* NULL: yes. Others compute the last one again; the block has a position for rows behind the last one, too. */
     LLVMValueRef has_item, exists;
 } Place;
 
-/* -- places -------------------------------------------------------------------------------------- */
+/* -- positions -------------------------------------------------------------------------------------- */
 
 static LLVMValueRef both(Fft *f, LLVMValueRef a, LLVMValueRef b)
 {
@@ -79,7 +79,7 @@ static int64_t rounds_of(const Fft *f, int64_t items)
     return (f->rows * items + block - 1) / block;
 }
 
-/* The index of a place of the row, in the operand and in what is transformed. */
+/* The index of a position of the row, in the operand and in what is transformed. */
 static void index_of(Fft *f, const IndexExpr *row, const IndexExpr *at,
                      const IndexExpr **out)
 {
@@ -95,7 +95,7 @@ static void index_of(Fft *f, const IndexExpr *row, const IndexExpr *at,
 
 /* -- shared memory --------------------------------------------------------------------------------- */
 
-/* Bytes from the start of it: an empty place after every 16 keeps the writes of a pass, whose threads
+/* Bytes from the start of it: an empty position after every 16 keeps the writes of a pass, whose threads
  * lie a radix apart, in different banks. */
 static LLVMValueRef shared_offset(Fft *f, LLVMValueRef row, LLVMValueRef at)
 {
@@ -191,7 +191,7 @@ static FftValue load_point(Fft *f, const Place *p, int64_t offset)
         f, p, LLVMBuildAdd(e->k->builder, p->item, gx_i32(e->k, (uint32_t)offset), ""));
 }
 
-/* The place of the result where what is transformed stands at `at`. */
+/* The position of the result where what is transformed stands at `at`. */
 static void store_element(Fft *f, const Place *p, const IndexExpr *at, LLVMValueRef v)
 {
     Emit *e = f->e;
@@ -199,7 +199,7 @@ static void store_element(Fft *f, const Place *p, const IndexExpr *at, LLVMValue
     const IndexExpr *own[EMIT_MOST_RANK], *index[EMIT_MOST_RANK];
     index_of(f, p->row_number, at, own);
     for (uint32_t d = 0; d < rank; d++)
-        index[f->plan->place[d]] = own[d];
+        index[f->plan->position[d]] = own[d];
     emit_preset(e, f->plan->inst, &v);
     emit_result(e, f->in->fusion, 0, index);
     e->k->at = f->plan->inst->name;

@@ -1,27 +1,27 @@
-/* Integers summed up in few places: each block's in shared memory first. See ir/kernel/kinds/histogram.c. */
+/* Integers summed up in few positions: each block's in shared memory first. See ir/kernel/kinds/histogram.c. */
 #include "codegen/kernel/scatter.h"
 
 typedef struct Histogram {
     Scatter s;
     uint32_t base;
-    unsigned bytes; /* of a place */
-    int64_t places, threads, accesses;
+    unsigned bytes; /* of a position */
+    int64_t positions, threads, accesses;
     LLVMTypeRef type;
 } Histogram;
 
-/* For each place of the block, a thread: body(place, its byte offset). */
-static void for_places(Emit *e, const Histogram *h,
-                       void (*body)(Emit *e, const Histogram *h, LLVMValueRef at))
+/* For each position of the block, a thread: body(position, its byte offset). */
+static void for_positions(Emit *e, const Histogram *h,
+                          void (*body)(Emit *e, const Histogram *h, LLVMValueRef at))
 {
     Kernel *k = e->k;
     GxLoop loop;
-    gx_loop_begin(k, &loop, gx_tid(k, 0), gx_i32(k, (uint32_t)h->places),
+    gx_loop_begin(k, &loop, gx_tid(k, 0), gx_i32(k, (uint32_t)h->positions),
                   gx_i32(k, k->block[0]), NULL, 0);
     body(e, h, LLVMBuildMul(k->builder, loop.index, gx_i32(k, h->bytes), ""));
     gx_loop_end(k, &loop, NULL);
 }
 
-static void clear_place(Emit *e, const Histogram *h, LLVMValueRef at)
+static void clear_position(Emit *e, const Histogram *h, LLVMValueRef at)
 {
     LLVMValueRef to = LLVMBuildAdd(e->k->builder, at, gx_i32(e->k, h->base), "");
     gx_store(e->k, GX_SHARED, to, LLVMConstNull(h->type), h->bytes);
@@ -39,7 +39,7 @@ static void add_place(Emit *e, const Histogram *h, LLVMValueRef at)
     gx_if_end(k, &some, NULL, 0, NULL);
 }
 
-/* An update: whether it goes to a place (NULL: it does), the place's bytes in shared memory, what is added. */
+/* An update: whether it goes to a position (NULL: it does), the position's bytes in shared memory, what is added. */
 typedef struct Update {
     LLVMValueRef ok, to, v;
 } Update;
@@ -53,8 +53,8 @@ static void read_update(Emit *e, const Histogram *h, const IndexExpr *linear, Up
     scatter_destination(e, s, update, to, &bound, &out->ok);
     emit_element(e, s->plan->inst->operands[2], update, &out->v);
     e->k->at = s->plan->inst->name;
-    const IndexExpr *place = index_linear(e->ix, s->plan->operand, to);
-    LLVMValueRef at = emit_index(e, ix_mul(e->ix, place, h->bytes), 0);
+    const IndexExpr *position = index_linear(e->ix, s->plan->operand, to);
+    LLVMValueRef at = emit_index(e, ix_mul(e->ix, position, h->bytes), 0);
     at = LLVMBuildTrunc(b, at, gx_int_type(e->k, 32), "");
     out->to = LLVMBuildAdd(b, at, gx_i32(e->k, h->base), "");
 }
@@ -93,15 +93,15 @@ Kernel *emitter_histogram(const EmitterInput *in)
     Kernel *k = e->k;
     Histogram h = {.s = {.in = in, .plan = p, .owners = 1},
                    .bytes = dtype_info[p->operand->dtype].bits / 8,
-                   .places = shape_elements(p->operand),
+                   .positions = shape_elements(p->operand),
                    .threads = (int64_t)k->grid[0] * k->block[0],
                    .accesses = in->design->config.accesses,
                    .type = emit_type(k, p->operand->dtype)};
-    h.base = gx_shared_alloc(k, (uint64_t)h.places * h.bytes, h.bytes);
-    for_places(e, &h, clear_place);
+    h.base = gx_shared_alloc(k, (uint64_t)h.positions * h.bytes, h.bytes);
+    for_positions(e, &h, clear_position);
     gx_barrier(k);
     count_updates(e, &h);
     gx_barrier(k);
-    for_places(e, &h, add_place);
+    for_positions(e, &h, add_place);
     return emitter_finish(in, e);
 }

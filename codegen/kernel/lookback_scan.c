@@ -83,8 +83,9 @@ static void locate(const Lookback *l, uint32_t a, Part *out)
     LLVMValueRef at = LLVMBuildAdd(b, first, to_index(e, in_tile), "");
     out->exists = LLVMBuildICmp(b, LLVMIntSLT, at, emit_index_constant(e, all), "");
     const IndexExpr *access = emit_variable(e, at, (Range){0, all - 1});
-    scan_place(e, s, l->row, ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)),
-               out->index);
+    scan_position(e, s, l->row,
+                  ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)),
+                  out->index);
 }
 
 static bool has_tail(const Lookback *l)
@@ -203,22 +204,23 @@ static void scan_accesses(const Lookback *l, LLVMValueRef *v, LLVMValueRef *lane
     }
 }
 
-static void put_shared(const Lookback *l, LLVMValueRef place, const LLVMValueRef *v)
+static void put_shared(const Lookback *l, LLVMValueRef position, const LLVMValueRef *v)
 {
     Emit *e = l->s.e;
     for (uint32_t i = 0; i < l->s.reducer.count; i++) {
         DType t = l->s.reducer.accumulator[i];
-        shared_store(e, t, element_offset(e, l->base[i], place, shared_bytes(t)), v[i]);
+        shared_store(e, t, element_offset(e, l->base[i], position, shared_bytes(t)),
+                     v[i]);
     }
 }
 
-static void get_shared(const Lookback *l, uint32_t place, LLVMValueRef *out)
+static void get_shared(const Lookback *l, uint32_t position, LLVMValueRef *out)
 {
     Emit *e = l->s.e;
     for (uint32_t i = 0; i < l->s.reducer.count; i++) {
         DType t = l->s.reducer.accumulator[i];
         out[i] = shared_load(
-            e, t, element_offset(e, l->base[i], gx_i32(e->k, place), shared_bytes(t)));
+            e, t, element_offset(e, l->base[i], gx_i32(e->k, position), shared_bytes(t)));
     }
 }
 
@@ -248,8 +250,8 @@ static void scan_warps(const Lookback *l, LLVMValueRef *total, Before *before)
 
 /* -- between blocks ----------------------------------------------------------------------------------------- */
 
-/* Place of word 0 of a node in scratch memory; node: i32. */
-static LLVMValueRef node_place(const Lookback *l, uint32_t level, LLVMValueRef node)
+/* Position of word 0 of a node in scratch memory; node: i32. */
+static LLVMValueRef node_position(const Lookback *l, uint32_t level, LLVMValueRef node)
 {
     Kernel *k = l->s.e->k;
     LLVMBuilderRef b = k->builder;
@@ -268,32 +270,32 @@ static void tell(const Lookback *l, uint32_t level, LLVMValueRef node,
     Emit *e = l->s.e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef place = node_place(l, level, node), words[4];
+    LLVMValueRef position = node_position(l, level, node), words[4];
     for (uint32_t i = 0; i < l->s.reducer.count; i++) {
         DType t = l->s.reducer.accumulator[i];
         value_to_words(e, t, v[i], words);
         for (uint32_t w = 0; w < (shared_bytes(t) + 3) / 4; w++) {
             LLVMValueRef word = LLVMBuildZExt(b, words[w], gx_int_type(k, 64), "");
             word = LLVMBuildOr(b, word, gx_i64(k, UINT64_C(1) << 32), "");
-            gx_atomic_store(k, l->scratch, place, word);
-            place = LLVMBuildAdd(b, place, gx_i64(k, 8), "");
+            gx_atomic_store(k, l->scratch, position, word);
+            position = LLVMBuildAdd(b, position, gx_i64(k, 8), "");
         }
     }
 }
 
 /* Waits for a word, and takes its lower half. */
-static LLVMValueRef ask_word(const Lookback *l, LLVMValueRef place)
+static LLVMValueRef ask_word(const Lookback *l, LLVMValueRef position)
 {
     Kernel *k = l->s.e->k;
     LLVMBuilderRef b = k->builder;
     LLVMTypeRef i64 = gx_int_type(k, 64);
-    LLVMValueRef word = gx_atomic_load(k, l->scratch, place, i64);
+    LLVMValueRef word = gx_atomic_load(k, l->scratch, position, i64);
     GxLoop wait;
     gx_while_begin(k, &wait, &word, 1);
     LLVMValueRef mark = LLVMBuildLShr(b, word, gx_i64(k, 32), "");
     gx_while_body(k, &wait, LLVMBuildICmp(b, LLVMIntEQ, mark, gx_i64(k, 0), ""));
     gx_pause(k);
-    LLVMValueRef next = gx_atomic_load(k, l->scratch, place, i64);
+    LLVMValueRef next = gx_atomic_load(k, l->scratch, position, i64);
     gx_while_end(k, &wait, &next);
     return LLVMBuildTrunc(b, word, gx_int_type(k, 32), "");
 }
@@ -311,12 +313,13 @@ static void ask(const Lookback *l, uint32_t level, LLVMValueRef first,
     for (uint32_t i = 0; i < count; i++)
         nothing[i] = LLVMConstNull(emit_type(k, l->s.reducer.accumulator[i]));
     emit_if_begin(e, &takes, LLVMBuildICmp(b, LLVMIntULT, gx_lane(k), number, ""));
-    LLVMValueRef place = node_place(l, level, LLVMBuildAdd(b, first, gx_lane(k), ""));
+    LLVMValueRef position =
+        node_position(l, level, LLVMBuildAdd(b, first, gx_lane(k), ""));
     for (uint32_t i = 0; i < count; i++) {
         DType t = l->s.reducer.accumulator[i];
         for (uint32_t w = 0; w < (shared_bytes(t) + 3) / 4; w++) {
-            words[w] = ask_word(l, place);
-            place = LLVMBuildAdd(b, place, gx_i64(k, 8), "");
+            words[w] = ask_word(l, position);
+            position = LLVMBuildAdd(b, position, gx_i64(k, 8), "");
         }
         out[i] = value_from_words(e, t, words);
     }

@@ -98,8 +98,8 @@ static LLVMValueRef set_row(Radix *r, LLVMValueRef n, int64_t of_row)
 
 /* -- look-back: a block takes one tile ----------------------------------------------------------------------------- */
 
-/* Place of the digit's count of a tile of the row (i32) in scratch memory. */
-static LLVMValueRef state_place(const Radix *r, LLVMValueRef tile)
+/* Position of the digit's count of a tile of the row (i32) in scratch memory. */
+static LLVMValueRef state_position(const Radix *r, LLVMValueRef tile)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
@@ -117,7 +117,7 @@ static void tell(const Radix *r, uint32_t what, LLVMValueRef count)
 {
     Kernel *k = r->e->k;
     LLVMValueRef v = LLVMBuildOr(k->builder, count, gx_i32(k, what << COUNT_BITS), "");
-    gx_atomic_store(k, r->scratch, state_place(r, r->tile), v);
+    gx_atomic_store(k, r->scratch, state_position(r, r->tile), v);
 }
 
 /* Where the tile's elements of the digit go: `known` if it is the first one; else back until a tile knows. */
@@ -135,7 +135,7 @@ static LLVMValueRef look_back(const Radix *r, LLVMValueRef is_first, LLVMValueRe
     LLVMValueRef is_open = LLVMBuildICmp(b, LLVMIntEQ, state[2], zero, "");
     gx_while_body(k, &loop, is_open);
     LLVMValueRef before = LLVMBuildSub(b, state[0], one, "");
-    LLVMValueRef word = gx_atomic_load(k, r->scratch, state_place(r, before), i32);
+    LLVMValueRef word = gx_atomic_load(k, r->scratch, state_position(r, before), i32);
     LLVMValueRef what = LLVMBuildLShr(b, word, gx_i32(k, COUNT_BITS), "");
     LLVMValueRef is_known = LLVMBuildICmp(b, LLVMIntNE, what, zero, "");
     LLVMValueRef count = LLVMBuildAnd(b, word, gx_i32(k, (1u << COUNT_BITS) - 1), "");
@@ -195,7 +195,7 @@ static void find_starts(const Radix *r)
     GxIf has_digit, later;
     gx_if_begin(k, &has_digit, r->has_digit);
     own = sum_counts(r);
-    gx_atomic_store(k, r->scratch, state_place(r, r->tile),
+    gx_atomic_store(k, r->scratch, state_position(r, r->tile),
                     LLVMBuildOr(b, LLVMBuildAdd(b, begins, own, ""), what, ""));
     gx_if_else(k, &has_digit, &own, 1);
     gx_if_end(k, &has_digit, &zero, 1, &own);
@@ -276,7 +276,7 @@ static LLVMValueRef begin_range(const Radix *r)
 
 /* As find_starts, but `begins` says where the tile's elements of the digit go. Gives where those of the range's next
  * tile do. */
-static LLVMValueRef place_digits(const Radix *r, LLVMValueRef begins)
+static LLVMValueRef digit_positions(const Radix *r, LLVMValueRef begins)
 {
     Kernel *k = r->e->k;
     LLVMValueRef zero = gx_i32(k, 0), own;
@@ -327,7 +327,7 @@ static void emit_range(Radix *r)
                    r->plan->size % elements != 0 || r->plan->range % elements != 0);
     radix_clear_counts(r);
     radix_rank_tile(r, v, digits, ranks);
-    LLVMValueRef next = place_digits(r, begins);
+    LLVMValueRef next = digit_positions(r, begins);
     gx_barrier(k);
     radix_move_tile(r, v, digits, ranks);
     emit_scope_end(e);

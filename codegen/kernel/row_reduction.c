@@ -102,20 +102,20 @@ static void combine_in_order(Kernel *k, const Reducer *reducer, const Team *team
                              uint32_t mask, LLVMValueRef *values, LLVMValueRef *other)
 {
     LLVMBuilderRef b = k->builder;
-    int32_t place = reducer->place;
+    int32_t position = reducer->place;
     bool is_partial = team->active < team->threads;
     LLVMValueRef lower[REDUCER_MOST], bits = gx_i32(k, mask);
-    if (place < 0 || is_partial) {
+    if (position < 0 || is_partial) {
         LLVMValueRef bit = LLVMBuildAnd(b, team->thread, bits, "");
         exchange(k, reducer, LLVMBuildICmp(b, LLVMIntNE, bit, gx_i32(k, 0), ""), values,
                  other);
     }
     for (uint32_t i = 0; i < reducer->count; i++)
         lower[i] = values[i];
-    if (place >= 0)
+    if (position >= 0)
         exchange(k, reducer,
-                 LLVMBuildICmp(b, LLVMIntUGT, values[place], other[place], ""), values,
-                 other);
+                 LLVMBuildICmp(b, LLVMIntUGT, values[position], other[position], ""),
+                 values, other);
     reducer_combine(reducer, values, other, values);
     if (!is_partial)
         return;
@@ -234,7 +234,7 @@ static void reduce_all(Rows *r)
 
 /* -- results ----------------------------------------------------------------------------------------- */
 
-/* A place in the row; NULL: the row as a whole. */
+/* A position in the row; NULL: the row as a whole. */
 typedef struct RowIndex {
     const Rows *rows;
     const IndexExpr *column;

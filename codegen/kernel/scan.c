@@ -17,8 +17,8 @@ Scan scan_of(const EmitterInput *in)
 }
 
 /* Index of step `at` in row `row`; rows count as they lie in memory. */
-void scan_place(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr *at,
-                const IndexExpr **out)
+void scan_position(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr *at,
+                   const IndexExpr **out)
 {
     for (uint32_t i = 0; i < s->shape->rank; i++) {
         int64_t d = s->shape->layout->minor_to_major[i], size = s->shape->dims[d];

@@ -24,8 +24,8 @@ Scan scan_of(const EmitterInput *in);
 void scan_begin(Scan *s, Emit *e);
 
 /* Index of step `at` in row `row`; rows count as they lie in memory. */
-void scan_place(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr *at,
-                const IndexExpr **out);
+void scan_position(Emit *e, const Scan *s, const IndexExpr *row, const IndexExpr *at,
+                   const IndexExpr **out);
 /* Elements at an index, as accumulators; out, v: [items][count] */
 void scan_load(const Scan *s, const IndexExpr *const *index, LLVMValueRef *out);
 void scan_store(const Scan *s, const IndexExpr *const *index, const LLVMValueRef *v);

@@ -1,14 +1,14 @@
 /* Scatter in place: a thread for each element of the updates reads, combines and writes, or does so by an atomic
  * operation; or a thread owns elements of the result and walks over all index vectors in order, taking those
- * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterWay). Updates whose window does not fit are dropped. */
+ * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterStrategy). Updates whose window does not fit are dropped. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/element/reducer.h"
 #include "ir/base/bug.h"
 
-/* -- places ----------------------------------------------------------------------------------------- */
+/* -- positions ----------------------------------------------------------------------------------------- */
 
-void scatter_indices_place(const Scatter *s, const IndexExpr *const *update,
-                           const IndexExpr **out)
+void scatter_indices_position(const Scatter *s, const IndexExpr *const *update,
+                              const IndexExpr **out)
 {
     uint32_t next = 0;
     for (uint32_t i = 0; i < s->plan->update->rank; i++) {
@@ -21,15 +21,16 @@ void scatter_indices_place(const Scatter *s, const IndexExpr *const *update,
 }
 
 /* A component of the index vector as an expression, and in *ok (and-ed) that it is in 0 .. most. */
-static const IndexExpr *start_of(Emit *e, const Scatter *s, const IndexExpr *const *place,
-                                 int64_t component, int64_t most, LLVMValueRef *ok)
+static const IndexExpr *start_of(Emit *e, const Scatter *s,
+                                 const IndexExpr *const *position, int64_t component,
+                                 int64_t most, LLVMValueRef *ok)
 {
     LLVMBuilderRef b = e->k->builder;
     const IndexExpr *at[EMIT_MOST_RANK];
     uint32_t rank = s->plan->indices->shape->rank;
     LLVMValueRef v;
     for (uint32_t i = 0; i < rank; i++)
-        at[i] = i == s->plan->vector_dim ? ix_const(e->ix, component) : place[i];
+        at[i] = i == s->plan->vector_dim ? ix_const(e->ix, component) : position[i];
     emit_element(e, s->plan->indices, at, &v);
     e->k->at = s->plan->inst->name;
     LLVMTypeRef type = LLVMTypeOf(v);
@@ -56,8 +57,8 @@ static const IndexExpr *start_of(Emit *e, const Scatter *s, const IndexExpr *con
 void scatter_destination(Emit *e, const Scatter *s, const IndexExpr *const *update,
                          const IndexExpr **out, const IndexExpr **bound, LLVMValueRef *ok)
 {
-    const IndexExpr *place[EMIT_MOST_RANK];
-    scatter_indices_place(s, update, place);
+    const IndexExpr *position[EMIT_MOST_RANK];
+    scatter_indices_position(s, update, position);
     *ok = NULL;
     *bound = ix_const(e->ix, 0);
     for (uint32_t d = 0; d < s->plan->operand->rank; d++) {
@@ -66,10 +67,10 @@ void scatter_destination(Emit *e, const Scatter *s, const IndexExpr *const *upda
                 batch = ints_find(s->plan->batching, d);
         out[d] = update_dim >= 0 ? update[update_dim] : ix_const(e->ix, 0);
         if (batch >= 0) {
-            out[d] = place[s->plan->index_batching.data[batch]];
+            out[d] = position[s->plan->index_batching.data[batch]];
         } else if (component >= 0) {
             const IndexExpr *start =
-                start_of(e, s, place, component, s->plan->operand->dims[d] - size, ok);
+                start_of(e, s, position, component, s->plan->operand->dims[d] - size, ok);
             out[d] = ix_add(e->ix, out[d], start);
             *bound =
                 ix_add(e->ix, ix_mul(e->ix, *bound, s->plan->operand->dims[d]), out[d]);
@@ -100,7 +101,7 @@ GxAtomic scatter_atomic(OpCode op, DType t)
     }
 }
 
-/* The updates of all arrays at an index of the update, combined into their places. */
+/* The updates of all arrays at an index of the update, combined into their positions. */
 static void combine(Emit *e, const Scatter *s, const IndexExpr *const *update,
                     const IndexExpr *const *to)
 {
@@ -110,7 +111,7 @@ static void combine(Emit *e, const Scatter *s, const IndexExpr *const *update,
                      &args[s->plan->count + i]);
     e->k->at = s->plan->inst->name;
     uint32_t first = fusion_result_arg(s->in->fusion, 0);
-    if (s->plan->way == SCATTER_ATOMIC) {
+    if (s->plan->strategy == SCATTER_ATOMIC) {
         const IndexExpr *linear = index_linear(e->ix, s->plan->operand, to);
         DType t = s->plan->operand->dtype;
         unsigned bytes = t == DT_PRED ? 1 : dtype_info[t].bits / 8;
@@ -145,17 +146,17 @@ static void scatter_element(Emit *e, const void *user, const IndexExpr *linear)
 
 /* -- walking in order --------------------------------------------------------------------------------- */
 
-/* A thread: one place along the update's dimensions that lead straight to the result's, and one owner. */
+/* A thread: one position along the update's dimensions that lead straight to the result's, and one owner. */
 static void walk(Emit *e, const void *user, const IndexExpr *linear)
 {
     const Scatter *s = user;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
     const IndexExpr *update[EMIT_MOST_RANK], *to[EMIT_MOST_RANK], *bound;
-    int64_t free_places = s->plan->free_places, steps = s->plan->steps;
-    const IndexExpr *owner = ix_floordiv(e->ix, linear, free_places);
+    int64_t free_positions = s->plan->free_positions, steps = s->plan->steps;
+    const IndexExpr *owner = ix_floordiv(e->ix, linear, free_positions);
     emit_spread(e, s->plan->update, s->plan->free_dims, s->plan->free_count,
-                ix_mod(e->ix, linear, free_places), update);
+                ix_mod(e->ix, linear, free_positions), update);
     GxLoop loop;
     gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, steps),
                   emit_index_constant(e, 1), NULL, 0);
@@ -166,9 +167,9 @@ static void walk(Emit *e, const void *user, const IndexExpr *linear)
     GxIf guard;
     scatter_destination(e, s, update, to, &bound, &ok);
     if (s->owners > 1) {
-        LLVMValueRef place = emit_index(e, ix_mod(e->ix, bound, s->owners), 0);
+        LLVMValueRef position = emit_index(e, ix_mod(e->ix, bound, s->owners), 0);
         LLVMValueRef is_mine =
-            LLVMBuildICmp(b, LLVMIntEQ, place, emit_index(e, owner, 0), "");
+            LLVMBuildICmp(b, LLVMIntEQ, position, emit_index(e, owner, 0), "");
         ok = ok == NULL ? is_mine : LLVMBuildAnd(b, ok, is_mine, "");
     }
     emit_if_begin(e, &guard, ok);
@@ -186,14 +187,15 @@ static void walk(Emit *e, const void *user, const IndexExpr *linear)
 typedef struct Update {
     const IndexExpr *to[EMIT_MOST_RANK];
     LLVMValueRef
-        key; /* the place that its index vector chooses; -1: none, or there is no such update */
+        key; /* the position that its index vector chooses; -1: none, or there is no such update */
 } Update;
 
 typedef struct Runs {
     Emit *e;
     const Scatter *s;
-    const IndexExpr *place; /* along the dimensions that lead straight to the result's */
-    LLVMValueRef last;      /* index: number of the last update */
+    const IndexExpr
+        *position;     /* along the dimensions that lead straight to the result's */
+    LLVMValueRef last; /* index: number of the last update */
     LLVMValueRef
         anchor; /* index: one that exists, read in place of those that are not wanted */
 } Runs;
@@ -214,7 +216,7 @@ static void update_index(const Runs *r, LLVMValueRef step, const IndexExpr **out
 {
     const ScatterPlan *p = r->s->plan;
     Emit *e = r->e;
-    emit_spread(e, p->update, p->free_dims, p->free_count, r->place, out);
+    emit_spread(e, p->update, p->free_dims, p->free_count, r->position, out);
     emit_spread(e, p->update, p->walked, p->walked_count,
                 emit_variable(e, step, (Range){0, p->steps - 1}), out);
 }
@@ -267,7 +269,7 @@ static void add_update(const Runs *r, LLVMValueRef wanted, const LLVMValueRef *v
     }
 }
 
-/* What the arrays hold at a place becomes the sums, or the other way round. */
+/* What the arrays hold at a position becomes the sums, or the other way round. */
 static void move_sums(const Runs *r, const Update *at, LLVMValueRef *sums, bool stores)
 {
     const ScatterPlan *p = r->s->plan;
@@ -284,7 +286,7 @@ static void move_sums(const Runs *r, const Update *at, LLVMValueRef *sums, bool 
     }
 }
 
-static LLVMValueRef has_place(const Runs *r, const Update *u)
+static LLVMValueRef has_position(const Runs *r, const Update *u)
 {
     return LLVMBuildICmp(r->e->k->builder, LLVMIntSGE, u->key, index_number(r, 0), "");
 }
@@ -305,7 +307,7 @@ static void begin_run(const Runs *r, const Update *before, LLVMValueRef is_mine,
         move_sums(r, before, sums, true);
         emit_if_end(e, &ends, NULL, 0, NULL);
     }
-    emit_if_begin(e, &some, has_place(r, u));
+    emit_if_begin(e, &some, has_position(r, u));
     move_sums(r, u, new, false);
     emit_if_end_or(e, &some, new, old, count);
     emit_if_end_or(e, &start, new, old, count);
@@ -335,7 +337,7 @@ static LLVMValueRef walk_own(const Runs *r, LLVMValueRef first, uint32_t count,
         begins[i] =
             LLVMBuildICmp(b, LLVMIntNE, u[i].key, i == 0 ? before.key : u[i - 1].key, "");
         seen = seen == NULL ? begins[i] : LLVMBuildOr(b, seen, begins[i], "");
-        mine[i] = LLVMBuildAnd(b, seen, has_place(r, &u[i]), "");
+        mine[i] = LLVMBuildAnd(b, seen, has_position(r, &u[i]), "");
     }
     for (uint32_t i = 0; i < count; i++) {
         values[i] = ARENA_ARRAY(e->arena, LLVMValueRef, value_count(r));
@@ -393,19 +395,20 @@ static void walk_on(const Runs *r, LLVMValueRef from, uint32_t count, const Upda
         sums[i] = carried[i];
 }
 
-/* A thread: one place along the dimensions that lead straight to the result's, and a few updates. It walks over
+/* A thread: one position along the dimensions that lead straight to the result's, and a few updates. It walks over
  * the runs that begin with one of them, each from what the array holds on. */
 static void walk_runs(Emit *e, const void *user, const IndexExpr *linear)
 {
     const Scatter *s = user;
     const ScatterPlan *p = s->plan;
     uint32_t items = (uint32_t)s->in->design->config.items;
-    int64_t parts = p->free_places / p->lanes;
+    int64_t parts = p->free_positions / p->lanes;
     e->lanes = (uint32_t)p->lanes;
-    const IndexExpr *place = ix_mul(e->ix, ix_mod(e->ix, linear, parts), p->lanes);
+    const IndexExpr *position = ix_mul(e->ix, ix_mod(e->ix, linear, parts), p->lanes);
     Runs r = {.e = e,
               .s = s,
-              .place = p->lanes == 1 ? place : ix_add(e->ix, place, emit_lane(e)),
+              .position =
+                  p->lanes == 1 ? position : ix_add(e->ix, position, emit_lane(e)),
               .last = emit_index_constant(e, p->steps - 1)};
     const IndexExpr *share = ix_floordiv(e->ix, linear, parts);
     LLVMValueRef first = emit_index(e, ix_mul(e->ix, share, items), 0), goes_on;
@@ -432,7 +435,7 @@ Kernel *emitter_scatter(const EmitterInput *in)
     const ScatterPlan *p = in->design->plan.scatter;
     Scatter s = {.in = in, .plan = p, .owners = in->design->config.owners};
     int64_t elements = shape_elements(p->update);
-    switch (p->way) {
+    switch (p->strategy) {
     case SCATTER_NOTHING:
         return emitter_finish(in, emitter_begin(in));
     case SCATTER_UNIQUE:
@@ -443,13 +446,13 @@ Kernel *emitter_scatter(const EmitterInput *in)
         return emit_scatter_shared(&s);
     case SCATTER_RUNS: {
         int64_t items = in->design->config.items, shares = (p->steps + items - 1) / items;
-        return emitter_finish(
-            in,
-            emit_for_elements(in, p->free_places / p->lanes * shares, 1, walk_runs, &s));
+        return emitter_finish(in,
+                              emit_for_elements(in, p->free_positions / p->lanes * shares,
+                                                1, walk_runs, &s));
     }
     case SCATTER_OWNERS:
         break;
     }
-    return emitter_finish(in,
-                          emit_for_elements(in, p->free_places * s.owners, 1, walk, &s));
+    return emitter_finish(
+        in, emit_for_elements(in, p->free_positions * s.owners, 1, walk, &s));
 }

@@ -7,12 +7,12 @@
 typedef struct Scatter {
     const EmitterInput *in;
     const ScatterPlan *plan;
-    int64_t owners; /* threads that share the places of one walk */
+    int64_t owners; /* threads that share the positions of one walk */
 } Scatter;
 
 /* The index vector's place from an update's index: all but the vector's own dimension. */
-void scatter_indices_place(const Scatter *s, const IndexExpr *const *update,
-                           const IndexExpr **out);
+void scatter_indices_position(const Scatter *s, const IndexExpr *const *update,
+                              const IndexExpr **out);
 /* Where an update's element goes, and whether its window fits (NULL: always). `bound`: the same of the
  * operand's dimensions that the index vector chooses, as one number. */
 void scatter_destination(Emit *e, const Scatter *s, const IndexExpr *const *update,
@@ -21,7 +21,7 @@ void scatter_destination(Emit *e, const Scatter *s, const IndexExpr *const *upda
 /* The operation of a combiner whose result has type t. */
 GxAtomic scatter_atomic(OpCode op, DType t);
 
-/* The places that each index of the batching dimensions has, in a block's shared memory. */
+/* The positions that each index of the batching dimensions has, in a block's shared memory. */
 Kernel *emit_scatter_shared(const Scatter *s);
 
 #endif

@@ -1,6 +1,6 @@
-/* Scatters of many updates into few places: a block takes the places of one index of the batching dimensions into
+/* Scatters of many updates into few positions: a block takes the places of one index of the batching dimensions into
  * shared memory, combines all their updates there, and writes them back. Where the order matters a block is one
- * warp: lanes that meet in one place first put theirs together, always in the same way. */
+ * warp: lanes that meet in one position first put theirs together, always in the same way. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/kernel/threads.h"
 #include "ir/base/divide.h"
@@ -22,8 +22,9 @@ static LLVMValueRef as_i32(const Places *a, LLVMValueRef v)
     return LLVMTypeOf(v) == i32 ? v : LLVMBuildTrunc(a->e->k->builder, v, i32, "");
 }
 
-/* The index of the array at place `number` of the block's own. */
-static void place_index(const Places *a, const IndexExpr *number, const IndexExpr **out)
+/* The index of the array at position `number` of the block's own. */
+static void index_of_position(const Places *a, const IndexExpr *number,
+                              const IndexExpr **out)
 {
     const ScatterPlan *p = a->p;
     const IndexExpr *update[EMIT_MOST_RANK], *at[EMIT_MOST_RANK];
@@ -31,7 +32,7 @@ static void place_index(const Places *a, const IndexExpr *number, const IndexExp
     for (uint32_t i = 0; i < p->update->rank; i++)
         update[i] = ix_const(a->e->ix, 0);
     emit_spread(a->e, p->update, p->free_dims, p->free_count, a->batch, update);
-    scatter_indices_place(a->s, update, at);
+    scatter_indices_position(a->s, update, at);
     for (uint32_t d = 0; d < p->operand->rank; d++) {
         int64_t batch = ints_find(p->batching, d);
         out[d] = batch >= 0 ? at[p->index_batching.data[batch]] : ix_const(a->e->ix, 0);
@@ -41,8 +42,8 @@ static void place_index(const Places *a, const IndexExpr *number, const IndexExp
     emit_spread(a->e, p->operand, dims, count, number, out);
 }
 
-/* All places between the array and shared memory. What the array holds at first may be computed. */
-static void move_places(const Places *a, bool stores)
+/* All positions between the array and shared memory. What the array holds at first may be computed. */
+static void move_positions(const Places *a, bool stores)
 {
     Emit *e = a->e;
     Kernel *k = e->k;
@@ -50,11 +51,12 @@ static void move_places(const Places *a, bool stores)
     GxLoop loop;
     LLVMValueRef value;
     const IndexExpr *at[EMIT_MOST_RANK];
-    gx_loop_begin(k, &loop, a->tid, gx_i32(k, (uint32_t)a->p->places),
+    gx_loop_begin(k, &loop, a->tid, gx_i32(k, (uint32_t)a->p->positions),
                   gx_i32(k, k->block[0]), NULL, 0);
     emit_scope_begin(e);
-    place_index(
-        a, emit_variable(e, to_index(e, loop.index), (Range){0, a->p->places - 1}), at);
+    index_of_position(
+        a, emit_variable(e, to_index(e, loop.index), (Range){0, a->p->positions - 1}),
+        at);
     LLVMValueRef to = element_offset(e, a->base, loop.index, a->bytes);
     e->shares_bytes = true;
     if (stores) {
@@ -83,20 +85,20 @@ static LLVMValueRef combined(const Places *a, LLVMValueRef x, LLVMValueRef y)
 
 /* An update of a thread: where it goes, whether it does. */
 typedef struct Update {
-    LLVMValueRef place, ok, value;
+    LLVMValueRef position, ok, value;
 } Update;
 
-/* The lanes whose updates go where this lane's does, as bits: by each bit of the place. */
+/* The lanes whose updates go where this lane's does, as bits: by each bit of the position. */
 static LLVMValueRef find_peers(const Places *a, const Update *u)
 {
     Kernel *k = a->e->k;
     LLVMValueRef peers = gx_ballot(k, u->ok);
-    for (uint32_t bit = 1; bit < (uint64_t)a->p->places; bit *= 2)
-        peers = narrow_peers(k, peers, u->place, gx_i32(k, bit));
+    for (uint32_t bit = 1; bit < (uint64_t)a->p->positions; bit *= 2)
+        peers = narrow_peers(k, peers, u->position, gx_i32(k, bit));
     return peers;
 }
 
-/* Updates of one place are put together by the first lane that has one, in the order of the lanes: seldom many. */
+/* Updates of one position are put together by the first lane that has one, in the order of the lanes: seldom many. */
 static LLVMValueRef meet(const Places *a, const Update *u, LLVMValueRef *is_first)
 {
     Kernel *k = a->e->k;
@@ -132,7 +134,7 @@ static void combine_in_warp(const Places *a, const Update *u)
     LLVMValueRef sum = meet(a, u, &first);
     GxIf writes;
     emit_if_begin(e, &writes, LLVMBuildAnd(k->builder, first, u->ok, ""));
-    LLVMValueRef at = element_offset(e, a->base, u->place, a->bytes);
+    LLVMValueRef at = element_offset(e, a->base, u->position, a->bytes);
     shared_store(e, a->type, at, combined(a, shared_load(e, a->type, at), sum));
     emit_if_end(e, &writes, NULL, 0, NULL);
     gx_barrier(k);
@@ -147,7 +149,7 @@ static void combine_by_atomics(const Places *a, const Update *u)
     if (a->type == DT_PRED)
         value = LLVMBuildZExt(e->k->builder, value, gx_int_type(e->k, 8), "");
     gx_atomic(e->k, scatter_atomic(a->p->operation, a->type), GX_SHARED,
-              element_offset(e, a->base, u->place, a->bytes), value);
+              element_offset(e, a->base, u->position, a->bytes), value);
     emit_if_end(e, &fits, NULL, 0, NULL);
 }
 
@@ -168,7 +170,7 @@ static void read_update(const Places *a, LLVMValueRef step, Update *out)
     out->ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
     emit_element(e, p->inst->operands[2], update, &out->value);
     e->k->at = p->inst->name;
-    out->place = as_i32(a, emit_index(e, bound, 0));
+    out->position = as_i32(a, emit_index(e, bound, 0));
 }
 
 /* All of them, several of a thread read before the first is put where it goes. */
@@ -218,13 +220,13 @@ Kernel *emit_scatter_shared(const Scatter *s)
     Places a = {.e = e, .s = s, .p = p, .type = p->operand->dtype, .tid = gx_tid(k, 0)};
     take_scalar(e, s->in);
     a.bytes = shared_bytes(a.type);
-    a.base = gx_shared_alloc(k, (uint64_t)(p->places * a.bytes), a.bytes);
+    a.base = gx_shared_alloc(k, (uint64_t)(p->positions * a.bytes), a.bytes);
     a.batch =
-        emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, p->free_places - 1});
-    move_places(&a, false);
+        emit_variable(e, to_index(e, gx_ctaid(k, 0)), (Range){0, p->free_positions - 1});
+    move_positions(&a, false);
     gx_barrier(k);
     take_updates(&a);
     gx_barrier(k);
-    move_places(&a, true);
+    move_positions(&a, true);
     return emitter_finish(s->in, e);
 }

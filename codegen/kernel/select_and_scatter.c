@@ -17,7 +17,7 @@ static Computation *called(const Instruction *inst, AttrId id)
     return inst_attr(inst, id)->computations.data[0];
 }
 
-/* Windows that can hold one place along a dimension. */
+/* Windows that can hold one position along a dimension. */
 static int64_t candidates(const WindowDim *w)
 {
     int64_t span = (w->size - 1) * w->window_dilation + 1;
@@ -30,15 +30,15 @@ static LLVMValueRef selected(Emit *e, const Choice *c, const IndexExpr *const *w
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
     DType t = c->operand->dtype;
-    int64_t places = 1;
+    int64_t positions = 1;
     for (uint32_t d = 0; d < c->operand->rank; d++)
-        places *= c->dims[d].size;
+        positions *= c->dims[d].size;
     LLVMValueRef carried[] = {emit_index_constant(e, -1), LLVMConstNull(emit_type(k, t))};
     GxLoop loop;
-    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, places),
+    gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, positions),
                   emit_index_constant(e, 1), carried, 2);
     emit_scope_begin(e);
-    const IndexExpr *left = emit_variable(e, loop.index, (Range){0, places - 1});
+    const IndexExpr *left = emit_variable(e, loop.index, (Range){0, positions - 1});
     const IndexExpr *at[EMIT_MOST_RANK];
     LLVMValueRef ok = NULL;
     for (uint32_t d = c->operand->rank; d-- > 0;) {
@@ -88,8 +88,8 @@ static void combine_window(Emit *e, const Choice *c, const Reducer *r,
     *sum = next;
 }
 
-/* Along each dimension the windows that can hold the place, the last of them number
- * (place + pad_low) / stride; one loop counts through all combinations in order. */
+/* Along each dimension the windows that can hold the position, the last of them number
+ * (position + pad_low) / stride; one loop counts through all combinations in order. */
 static void choose_element(Emit *e, const void *user, const IndexExpr *linear)
 {
     const Choice *c = user;

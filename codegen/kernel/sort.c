@@ -4,8 +4,8 @@
  * Rows that fit are sorted in shared memory by a bitonic network, several short ones in a block; each
  * element carries its first position, which decides between equal ones and stands for padding where it
  * lies behind the row. Longer rows come in steps (ir/kernel/sort.h): runs, then merges, for which each
- * thread searches the other run for the place of its element. If the comparator may contradict itself,
- * each thread searches for the element of its place instead, so that every place gets one of its own. */
+ * thread searches the other run for the position of its element. If the comparator may contradict itself,
+ * each thread searches for the element of its position instead, so that every position gets one of its own. */
 #include "ir/kernel/sort.h"
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/sort_network.h"
@@ -23,11 +23,11 @@ typedef struct Sort {
         runs; /* elements that are sorted together; how many such runs a row has */
 } Sort;
 
-/* -- places -------------------------------------------------------------------------------------------- */
+/* -- positions -------------------------------------------------------------------------------------------- */
 
 /* The index of position `at` in row `row`: rows count through the other dimensions as they lie in memory. */
-static void place(Emit *e, const Sort *s, const IndexExpr *row, const IndexExpr *at,
-                  const IndexExpr **out)
+static void index_of_position(Emit *e, const Sort *s, const IndexExpr *row,
+                              const IndexExpr *at, const IndexExpr **out)
 {
     for (uint32_t i = 0; i < s->shape->rank; i++) {
         int64_t d = s->shape->layout->minor_to_major[i], size = s->shape->dims[d];
@@ -97,7 +97,7 @@ static void load_rows(Sort *s)
     sort_each_begin(net, &loop, 0, net->rows * net->padded);
     LLVMValueRef exists = locate(s, loop.index, &row, &at);
     emit_if_begin(e, &guard, exists);
-    place(e, s, row, at, index);
+    index_of_position(e, s, row, at, index);
     for (uint32_t i = 0; i < count; i++) {
         emit_element(e, s->inst->operands[i], index, &v[i]);
         padding[i] = LLVMConstNull(emit_type(k, s->order.type[i]));
@@ -122,7 +122,7 @@ static void store_rows(Sort *s)
     LLVMValueRef v[SORT_MOST], position;
     sort_each_begin(net, &loop, 0, net->rows * net->padded);
     emit_if_begin(e, &guard, locate(s, loop.index, &row, &at));
-    place(e, s, row, at, index);
+    index_of_position(e, s, row, at, index);
     sort_load(net, loop.index, v, &position);
     for (uint32_t i = 0; i < fusion_result_count(s->in->fusion); i++) {
         FusionResult r = fusion_result(s->in->fusion, i);
@@ -177,7 +177,8 @@ static LLVMValueRef count_before(Sort *s, Emit *e, const IndexExpr *row,
     middle = minimum(e, middle, emit_index_constant(e, s->size - 1));
     const IndexExpr *index[EMIT_MOST_RANK];
     emit_scope_begin(e);
-    place(e, s, row, emit_variable(e, middle, (Range){0, s->size - 1}), index);
+    index_of_position(e, s, row, emit_variable(e, middle, (Range){0, s->size - 1}),
+                      index);
     for (uint32_t i = 0; i < s->order.count; i++)
         emit_element(e, s->inst->operands[i], index, &y[i]);
     k->at = s->inst->name;
@@ -208,7 +209,7 @@ static void merge_element(Emit *e, const void *user, const IndexExpr *linear)
     const IndexExpr *row = ix_floordiv(e->ix, linear, s.size);
     const IndexExpr *mine = ix_mod(e->ix, linear, s.size), *index[EMIT_MOST_RANK];
     LLVMValueRef x[SORT_MOST];
-    place(e, &s, row, mine, index);
+    index_of_position(e, &s, row, mine, index);
     for (uint32_t i = 0; i < s.order.count; i++)
         emit_element(e, s.inst->operands[i], index, &x[i]);
     LLVMValueRef at = emit_index(e, mine, 0), width = emit_index_constant(e, half);
@@ -220,7 +221,7 @@ static void merge_element(Emit *e, const void *user, const IndexExpr *linear)
         LLVMBuildSelect(b, is_behind, start, LLVMBuildAdd(b, start, width, ""), "");
     LLVMValueRef rank = count_before(&s, e, row, other, is_behind, x);
     rank = LLVMBuildAdd(b, LLVMBuildAdd(b, start, own, ""), rank, "");
-    place(e, &s, row, emit_variable(e, rank, (Range){0, s.size - 1}), index);
+    index_of_position(e, &s, row, emit_variable(e, rank, (Range){0, s.size - 1}), index);
     for (uint32_t i = 0; i < s.order.count; i++)
         emit_store(e, fusion_result_arg(s.in->fusion, i), shape_leaf(s.inst->shape, i),
                    index, &x[i]);
@@ -253,12 +254,13 @@ static LLVMValueRef less_by(Emit *e, LLVMValueRef x, LLVMValueRef y)
     return LLVMBuildSub(e->k->builder, maximum(e, x, y), y, "");
 }
 
-static void load_place(const Runs *r, LLVMValueRef at, LLVMValueRef *out)
+static void load_position(const Runs *r, LLVMValueRef at, LLVMValueRef *out)
 {
     const Sort *s = r->s;
     const IndexExpr *index[EMIT_MOST_RANK];
     at = minimum(r->e, at, emit_index_constant(r->e, s->size - 1));
-    place(r->e, s, r->row, emit_variable(r->e, at, (Range){0, s->size - 1}), index);
+    index_of_position(r->e, s, r->row, emit_variable(r->e, at, (Range){0, s->size - 1}),
+                      index);
     for (uint32_t i = 0; i < s->order.count; i++)
         emit_element(r->e, s->inst->operands[i], index, &out[i]);
     r->e->k->at = s->inst->name;
@@ -286,8 +288,8 @@ static LLVMValueRef cut_between(const Runs *r, LLVMValueRef middle, Cut before, 
     LLVMValueRef m = LLVMBuildLShr(b, LLVMBuildAdd(b, low, high, ""), one, "");
     LLVMValueRef partner = less_by(e, middle, LLVMBuildAdd(b, m, one, ""));
     emit_scope_begin(e);
-    load_place(r, LLVMBuildAdd(b, r->first, m, ""), x);
-    load_place(r, LLVMBuildAdd(b, r->second, partner, ""), y);
+    load_position(r, LLVMBuildAdd(b, r->first, m, ""), x);
+    load_position(r, LLVMBuildAdd(b, r->second, partner, ""), y);
     LLVMValueRef down = compare(e, &r->s->order, y, x);
     emit_scope_end(e);
     LLVMValueRef up = LLVMBuildAnd(b, open, LLVMBuildNot(b, down, ""), "");
@@ -298,8 +300,8 @@ static LLVMValueRef cut_between(const Runs *r, LLVMValueRef middle, Cut before, 
     return low;
 }
 
-/* Each thread finds what comes to its place: the cut before it, by halving the merged run. */
-static void merge_place(Emit *e, const void *user, const IndexExpr *linear)
+/* Each thread finds what comes to its position: the cut before it, by halving the merged run. */
+static void merge_position(Emit *e, const void *user, const IndexExpr *linear)
 {
     Sort s = *(const Sort *)user;
     Kernel *k = e->k;
@@ -337,8 +339,8 @@ static void merge_place(Emit *e, const void *user, const IndexExpr *linear)
     LLVMValueRef from = LLVMBuildSelect(
         b, is_first, LLVMBuildAdd(b, first, cuts[1], ""),
         LLVMBuildAdd(b, second, LLVMBuildSub(b, at, cuts[1], ""), ""), "");
-    load_place(&r, from, x);
-    place(e, &s, row, mine, index);
+    load_position(&r, from, x);
+    index_of_position(e, &s, row, mine, index);
     for (uint32_t i = 0; i < s.order.count; i++)
         emit_store(e, fusion_result_arg(s.in->fusion, i), shape_leaf(s.inst->shape, i),
                    index, &x[i]);
@@ -362,7 +364,7 @@ Kernel *emitter_sort(const EmitterInput *in)
     for (uint32_t i = 0; i < s.order.count; i++)
         s.order.type[i] = p->inst->operands[i]->shape->dtype;
     if (s.step.merges) {
-        ElementsFn *merge = s.step.trusts ? merge_element : merge_place;
+        ElementsFn *merge = s.step.trusts ? merge_element : merge_position;
         return emitter_finish(in, emit_for_elements(in, s.rows * s.size, 1, merge, &s));
     }
     SortNetwork *net = &s.network;

@@ -21,23 +21,23 @@ static LLVMValueRef split_number(Emit *e, LLVMValueRef *rest, int64_t count)
 }
 
 /* part * by + more */
-static LLVMValueRef place(Emit *e, LLVMValueRef part, int64_t by, LLVMValueRef more)
+static LLVMValueRef position(Emit *e, LLVMValueRef part, int64_t by, LLVMValueRef more)
 {
     LLVMBuilderRef b = e->k->builder;
     LLVMValueRef at = LLVMBuildNSWMul(b, part, emit_index_constant(e, by), "");
     return more == NULL ? at : LLVMBuildNSWAdd(b, at, more, "");
 }
 
-static void find_place(Emit *e, Walk *w)
+static void find_position(Emit *e, Walk *w)
 {
     const KernelConfig *c = &w->in->design->config;
     LLVMValueRef rest = to_index(e, gx_ctaid(e->k, 0)),
                  thread_row = to_index(e, gx_tid(e->k, 0));
     LLVMValueRef column = split_number(e, &thread_row, w->grid.width);
-    w->inner = place(e, split_number(e, &rest, w->grid.pieces), w->grid.width, column);
-    w->row = place(e, split_number(e, &rest, w->grid.groups), c->rows, thread_row);
+    w->inner = position(e, split_number(e, &rest, w->grid.pieces), w->grid.width, column);
+    w->row = position(e, split_number(e, &rest, w->grid.groups), c->rows, thread_row);
     w->between = split_number(e, &rest, w->plan->between);
-    w->step = place(e, split_number(e, &rest, w->grid.walks), c->items, NULL);
+    w->step = position(e, split_number(e, &rest, w->grid.walks), c->items, NULL);
     w->outer = rest;
 }
 
@@ -74,7 +74,7 @@ static void walk(Emit *e, const Walk *w)
                     *row = emit_variable(e, w->row, (Range){0, p->rows - 1}),
                     *between = emit_variable(e, w->between, (Range){0, p->between - 1}),
                     *outer = emit_variable(e, w->outer, (Range){0, p->outer - 1});
-    LLVMValueRef end = place(e, w->step, 1, emit_index_constant(e, items));
+    LLVMValueRef end = position(e, w->step, 1, emit_index_constant(e, items));
     if (p->steps % items != 0) {
         LLVMValueRef last = emit_index_constant(e, p->steps);
         LLVMValueRef within = LLVMBuildICmp(k->builder, LLVMIntSLT, end, last, "");
@@ -102,7 +102,7 @@ Kernel *emitter_stencil(const EmitterInput *in)
     GxIf some;
     stencil_grid(in->design, &w.grid);
     e->lanes = (uint32_t)w.grid.lanes;
-    find_place(e, &w);
+    find_position(e, &w);
     emit_if_begin(e, &some, has_elements(e, &w));
     walk(e, &w);
     emit_if_end(e, &some, NULL, 0, NULL);

@@ -48,8 +48,8 @@ static LLVMValueRef compare(Emit *e, const SortOrder *order, const LLVMValueRef 
 }
 
 /* Index of column `at` in row `row` (rows count in the logical order of the other dimensions). */
-static void place(Emit *e, const Shape *shape, const IndexExpr *row, const IndexExpr *at,
-                  const IndexExpr **out)
+static void index_of_position(Emit *e, const Shape *shape, const IndexExpr *row,
+                              const IndexExpr *at, const IndexExpr **out)
 {
     uint32_t last = shape->rank - 1;
     out[last] = at;
@@ -63,7 +63,7 @@ static void store(Emit *e, const TopK *t, const IndexExpr *row, const IndexExpr 
                   LLVMValueRef value, LLVMValueRef position)
 {
     const IndexExpr *index[EMIT_MOST_RANK];
-    place(e, shape_leaf(t->inst->shape, 0), row, at, index);
+    index_of_position(e, shape_leaf(t->inst->shape, 0), row, at, index);
     for (uint32_t leaf = 0; leaf < 2; leaf++)
         emit_store(e, fusion_result_arg(t->in->fusion, leaf),
                    shape_leaf(t->inst->shape, leaf), index,
@@ -77,7 +77,7 @@ static void load(TopK *t, const IndexExpr *row, const IndexExpr *at, LLVMValueRe
 {
     Emit *e = t->network.e;
     const IndexExpr *index[EMIT_MOST_RANK];
-    place(e, t->inst->operands[0]->shape, row, at, index);
+    index_of_position(e, t->inst->operands[0]->shape, row, at, index);
     emit_element(e, t->inst->operands[0], index, out);
     e->k->at = t->inst->name;
 }
@@ -314,8 +314,8 @@ static LLVMValueRef retake_batch(TopK *t, const IndexExpr *row, LLVMValueRef fir
 }
 
 /* Slots above the limit are sorted; gives how many are in use then. */
-static LLVMValueRef make_room(TopK *t, const IndexExpr *row, LLVMValueRef first,
-                              LLVMValueRef before, LLVMValueRef count)
+static LLVMValueRef compact(TopK *t, const IndexExpr *row, LLVMValueRef first,
+                            LLVMValueRef before, LLVMValueRef count)
 {
     Kernel *k = t->network.e->k;
     LLVMBuilderRef b = k->builder;
@@ -348,7 +348,7 @@ static void take_rest(TopK *t, const IndexExpr *row)
                   gx_i32(k, batch_size(t)), &count, 1);
     emit_scope_begin(e);
     take_batch(t, row, loop.index);
-    next = make_room(t, row, loop.index, count, load_count(t));
+    next = compact(t, row, loop.index, count, load_count(t));
     emit_scope_end(e);
     gx_loop_end(k, &loop, &next);
     gx_if_begin(k, &unsorted, LLVMBuildICmp(k->builder, LLVMIntUGT, count, best, ""));

@@ -15,8 +15,8 @@ typedef struct Turn {
     const IndexExpr *batch, *inner_tile, *outer_tile;
 } Turn;
 
-static void place(const Turn *t, const IndexExpr *inner, const IndexExpr *outer,
-                  const IndexExpr **index)
+static void index_of_position(const Turn *t, const IndexExpr *inner,
+                              const IndexExpr *outer, const IndexExpr **index)
 {
     const TransposePlan *p = t->plan;
     for (uint32_t d = 0; d < p->rank; d++)
@@ -37,11 +37,11 @@ static LLVMValueRef slot(const Turn *t, uint32_t hero, LLVMValueRef outer,
     return element_offset(t->e, t->base[hero], LLVMBuildAdd(b, at, outer, ""), bytes);
 }
 
-/* One access: `along` (i32) is the first of its `lanes` places along one side, `across` its place along the
+/* One access: `along` (i32) is the first of its `lanes` positions along one side, `across` its position along the
  * other. */
 typedef void AccessFn(Turn *t, LLVMValueRef along, LLVMValueRef across);
 
-/* The coordinate of a place of the tile in the whole; NULL in *ok: it is always inside. */
+/* The coordinate of a position of the tile in the whole; NULL in *ok: it is always inside. */
 static const IndexExpr *coordinate(Turn *t, const IndexExpr *tile, uint32_t tile_size,
                                    LLVMValueRef local, int64_t size, uint32_t lanes,
                                    LLVMValueRef *ok)
@@ -93,15 +93,16 @@ static void read(Turn *t, LLVMValueRef along, LLVMValueRef across)
         coordinate(t, t->inner_tile, t->inner, across, p->inner_size, 1, &ok);
     GxIf guard;
     emit_if_begin(e, &guard, ok);
-    place(t, inner, ix_add(e->ix, outer, emit_lane(e)), index);
+    index_of_position(t, inner, ix_add(e->ix, outer, emit_lane(e)), index);
     for (uint32_t h = 0; h < p->hero_count; h++) {
         const Instruction *hero = p->heroes[h];
         emit_apply(e, emit_operand_map(e, hero, 0), index, NULL, at, NULL);
         emit_element(e, hero->operands[0], at, values);
         t->k->at = hero->name;
         for (uint32_t v = 0; v < e->lanes; v++) {
-            LLVMValueRef place_v = LLVMBuildAdd(b, along, gx_i32(t->k, v), "");
-            shared_store(e, hero->shape->dtype, slot(t, h, place_v, across), values[v]);
+            LLVMValueRef position_v = LLVMBuildAdd(b, along, gx_i32(t->k, v), "");
+            shared_store(e, hero->shape->dtype, slot(t, h, position_v, across),
+                         values[v]);
         }
     }
     emit_if_end(e, &guard, NULL, 0, NULL);
@@ -123,13 +124,13 @@ static void write(Turn *t, LLVMValueRef along, LLVMValueRef across)
     for (uint32_t h = 0; h < p->hero_count; h++) {
         t->k->at = p->heroes[h]->name;
         for (uint32_t v = 0; v < e->lanes; v++) {
-            LLVMValueRef place_v = LLVMBuildAdd(b, along, gx_i32(t->k, v), "");
-            values[v] =
-                shared_load(e, p->heroes[h]->shape->dtype, slot(t, h, across, place_v));
+            LLVMValueRef position_v = LLVMBuildAdd(b, along, gx_i32(t->k, v), "");
+            values[v] = shared_load(e, p->heroes[h]->shape->dtype,
+                                    slot(t, h, across, position_v));
         }
         emit_preset_lanes(e, p->heroes[h], values);
     }
-    place(t, ix_add(e->ix, inner, emit_lane(e)), outer, index);
+    index_of_position(t, ix_add(e->ix, inner, emit_lane(e)), outer, index);
     for (uint32_t i = 0; i < fusion_result_count(t->in->fusion); i++)
         emit_result(e, t->in->fusion, i, index);
     emit_if_end(e, &guard, NULL, 0, NULL);

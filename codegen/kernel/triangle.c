@@ -140,7 +140,7 @@ static void load_column(Triangle *t, LLVMValueRef column, int64_t count,
     }
 }
 
-/* -- places of arrays -------------------------------------------------------------------------------- */
+/* -- positions of arrays -------------------------------------------------------------------------------- */
 
 static void index_of(Triangle *t, const Shape *s, const IndexExpr *matrix,
                      const IndexExpr *row, const IndexExpr *column, const IndexExpr **out)

@@ -20,7 +20,8 @@ static void walk_row(Emit *e, const void *user, const IndexExpr *row)
     gx_loop_begin(e->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, s.size),
                   emit_index_constant(e, 1), sum, s.reducer.count);
     emit_scope_begin(e);
-    scan_place(e, &s, row, emit_variable(e, loop.index, (Range){0, s.size - 1}), index);
+    scan_position(e, &s, row, emit_variable(e, loop.index, (Range){0, s.size - 1}),
+                  index);
     scan_load(&s, index, v);
     scan_join(&s,
               LLVMBuildICmp(e->k->builder, LLVMIntEQ, loop.index,
@@ -109,8 +110,8 @@ static void scan_chunk(const Scan *s, const IndexExpr *row, const uint32_t *base
         other[i] = carried[i % count]; /* behind the row: read by nobody */
     e->lanes = s->items;
     const IndexExpr *access = emit_variable(e, at, (Range){0, accesses - 1});
-    scan_place(e, s, row, ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)),
-               index);
+    scan_position(e, s, row, ix_add(e->ix, ix_mul(e->ix, access, s->items), emit_lane(e)),
+                  index);
     emit_if_begin(e, &guard, exists);
     scan_load(s, index, v);
     emit_if_end_or(e, &guard, v, other, count * s->items);

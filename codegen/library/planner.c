@@ -57,10 +57,10 @@ struct Planner {
 
 static const char *find_beside(Arena *a, const char *name)
 {
-    static const char *const places[] = {"", "/../lib/gxc", "/gxc", "/../libexec/gxc"};
+    static const char *const positions[] = {"", "/../lib/gxc", "/gxc", "/../libexec/gxc"};
     const char *own = cuda_own_folder(a);
-    for (size_t i = 0; own != NULL && i < sizeof places / sizeof *places; i++) {
-        const char *path = arena_printf(a, "%s%s/%s", own, places[i], name);
+    for (size_t i = 0; own != NULL && i < sizeof positions / sizeof *positions; i++) {
+        const char *path = arena_printf(a, "%s%s/%s", own, positions[i], name);
         if (access(path, R_OK) == 0)
             return path;
     }
@@ -70,14 +70,14 @@ static const char *find_beside(Arena *a, const char *name)
 /* The folder of --cuda in which cuDNN lies; "": where the system looks. */
 static const char *cudnn_folder(Arena *a, const char *cuda)
 {
-    static const char *const places[] = {"lib64",
-                                         "lib",
-                                         "nvidia/cudnn/lib",
-                                         "nvidia/cu13/lib",
-                                         "targets/x86_64-linux/lib",
-                                         "targets/sbsa-linux/lib"};
-    for (size_t i = 0; cuda != NULL && i < sizeof places / sizeof *places; i++) {
-        const char *folder = arena_printf(a, "%s/%s", cuda, places[i]);
+    static const char *const positions[] = {"lib64",
+                                            "lib",
+                                            "nvidia/cudnn/lib",
+                                            "nvidia/cu13/lib",
+                                            "targets/x86_64-linux/lib",
+                                            "targets/sbsa-linux/lib"};
+    for (size_t i = 0; cuda != NULL && i < sizeof positions / sizeof *positions; i++) {
+        const char *folder = arena_printf(a, "%s/%s", cuda, positions[i]);
         if (access(arena_printf(a, "%s/libcudnn.so.9", folder), R_OK) == 0)
             return folder;
     }

@@ -172,7 +172,7 @@ static LLVMValueRef total_key(Kernel *k, LLVMValueRef x, DType t)
     LLVMValueRef signs = LLVMBuildAShr(b, bits, all, "");
     LLVMValueRef key = LLVMBuildXor(b, bits, LLVMBuildLShr(b, signs, one, ""), "");
     if (f->special ==
-        SPECIAL_FNUZ) { /* there is no -0: its place is free, NaN is below all */
+        SPECIAL_FNUZ) { /* there is no -0: its position is free, NaN is below all */
         key = LLVMBuildSub(b, key, signs, "");
         key = choose(k, i_compare(k, LLVMIntEQ, bits, lowest), lowest, key);
     }

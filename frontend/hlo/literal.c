@@ -108,7 +108,7 @@ static bool parse_element(Cursor *c, DType dtype, void *out)
 }
 
 /* " in the [i,j]th element": the sub-array that ends here. */
-static const char *place_text(Cursor *c, const int64_t *seen, uint32_t depth)
+static const char *position_text(Cursor *c, const int64_t *seen, uint32_t depth)
 {
     if (depth == 1)
         return "";
@@ -125,7 +125,7 @@ static bool wrong_count(Cursor *c, const char *at, const Shape *shape,
     return fail(c, at, 1,
                 arena_printf(c->p->scratch, "expects %lld elements%s, but sees %s%lld",
                              (long long)shape->dims[depth - 1],
-                             place_text(c, seen, depth),
+                             position_text(c, seen, depth),
                              seen[depth - 1] > shape->dims[depth - 1] ? "at least " : "",
                              (long long)seen[depth - 1]));
 }

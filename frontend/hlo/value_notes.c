@@ -16,7 +16,7 @@
     }
 static const struct {
     const char *name;
-    size_t length, place;
+    size_t length, position;
     bool is_text;
 } metadata_fields[] = {TEXT("op_type", op_type),
                        TEXT("op_name", op_name),
@@ -75,9 +75,10 @@ static bool metadata_value(Parser *p, Metadata *m, int field)
 {
     if (field == METADATA_FIELDS)
         return profile_types(p, &m->profile_types);
-    void *place = (char *)m + metadata_fields[field].place;
-    return metadata_fields[field].is_text ? expect_string(p, place)
-                                          : int_between(p, INT32_MIN, INT32_MAX, place);
+    void *position = (char *)m + metadata_fields[field].position;
+    return metadata_fields[field].is_text
+               ? expect_string(p, position)
+               : int_between(p, INT32_MIN, INT32_MAX, position);
 }
 
 bool value_metadata(Parser *p, const Metadata **out)

@@ -168,18 +168,18 @@ static bool label_part(const char *text, const char *letters, int64_t *first,
     for (int64_t i = 0; text[i] != '\0'; i++) {
         if (text[i] == '?')
             continue;
-        int64_t *place;
+        int64_t *position;
         if (text[i] == letters[0])
-            place = first;
+            position = first;
         else if (text[i] == letters[1])
-            place = second;
+            position = second;
         else if (text[i] >= '0' && text[i] <= '9' && (uint32_t)(text[i] - '0') < rank)
-            place = &spatial[text[i] - '0'];
+            position = &spatial[text[i] - '0'];
         else
             return false;
-        if (*place >= 0)
+        if (*position >= 0)
             return false;
-        *place = i;
+        *position = i;
     }
     for (uint32_t i = 0; i < rank; i++) {
         if (spatial[i] < 0)

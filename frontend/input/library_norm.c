@@ -1,5 +1,5 @@
 /* cuDNN's layer norms as XLA calls them, __cudnn$norm, read as what they mean. All dimensions of x but the first are
- * normalised; scale and bias have one element for each place among those.
+ * normalised; scale and bias have one element for each position among those.
  *
  *   (y, [mean, inverse], workspace) = forward(x, scale, bias)
  *   (dx, dscale, dbias, workspace) = backward(x, scale, dy, mean, inverse)
@@ -39,7 +39,7 @@ static Instruction *take_floats(Norm *n, const char *what)
     return NULL;
 }
 
-/* One element for each place of a row, in all rows. */
+/* One element for each position of a row, in all rows. */
 static Instruction *take_columns(Norm *n, const char *what)
 {
     Instruction *v = take_floats(n, what);

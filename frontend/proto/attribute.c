@@ -39,15 +39,15 @@ static void put_label(Reader *r, Message m, const char *letters, uint32_t first,
                       uint32_t second, uint32_t spatial)
 {
     enum { RANK_MAX = 32 };
-    Ints places = message_ints(r, m, spatial);
+    Ints positions = message_ints(r, m, spatial);
     char text[RANK_MAX + 1];
     size_t rank = 0;
-    bool fits = places.count <= 10;
+    bool fits = positions.count <= 10;
     memset(text, '?', sizeof text); /* a dimension that nothing names */
-    for (uint32_t i = 0; fits && i < places.count + 2; i++) {
+    for (uint32_t i = 0; fits && i < positions.count + 2; i++) {
         int64_t at = i == 0   ? message_int(m, first)
                      : i == 1 ? message_int(m, second)
-                              : places.data[i - 2];
+                              : positions.data[i - 2];
         fits = at >= 0 && at < RANK_MAX && text[at] == '?';
         if (!fits)
             break;
@@ -98,7 +98,7 @@ static void put_permute_sizes(Reader *r, AttrId id, Message inst)
     text_char(&r->t, '}');
 }
 
-/* From one leaf of an origin's tree to the next, by their places; NULL: the begin, the end. */
+/* From one leaf of an origin's tree to the next, by their positions; NULL: the begin, the end. */
 static void put_origin_step(Reader *r, const Ints *from, const Ints *to)
 {
     uint32_t common = 0, up = from != NULL ? from->count : 0,
@@ -144,13 +144,13 @@ static void put_origin(Reader *r, Message origin)
             continue;
         Message leaf = message_scan(r, origin.fields[i].bytes),
                 array = message_part(r, leaf, 2);
-        Ints place = message_ints(r, leaf, 1);
-        put_origin_step(r, first ? NULL : &last, &place);
+        Ints position = message_ints(r, leaf, 1);
+        put_origin_step(r, first ? NULL : &last, &position);
         text_char(&r->t, '{');
         if (message_find(leaf, 2) != NULL)
             reader_put_origin_array(r, array);
         text_char(&r->t, '}');
-        last = place;
+        last = position;
         first = false;
     }
     if (!first)

@@ -7,11 +7,11 @@
 
 /* Versions of the format that changed how something is written. */
 enum {
-    VERSION_DIALECTS = 1,      /* dialects have versions */
-    VERSION_LAZY = 2,          /* isolated regions are sections */
-    VERSION_USE_LISTS = 3,     /* orders of uses */
-    VERSION_ELIDED_PLACES = 4, /* arguments without a location */
-    VERSION_PROPERTIES = 5,    /* properties of operations */
+    VERSION_DIALECTS = 1,         /* dialects have versions */
+    VERSION_LAZY = 2,             /* isolated regions are sections */
+    VERSION_USE_LISTS = 3,        /* orders of uses */
+    VERSION_ELIDED_POSITIONS = 4, /* arguments without a location */
+    VERSION_PROPERTIES = 5,       /* properties of operations */
     VERSION_NEWEST = 6
 };
 
@@ -210,7 +210,7 @@ static bool read_dialects(Bytecode *b, ByteReader r)
         if (versioned)
             take_section(b, &r, &id);
     }
-    if (b->version >= VERSION_ELIDED_PLACES && bytes_left(&r) != 0)
+    if (b->version >= VERSION_ELIDED_POSITIONS && bytes_left(&r) != 0)
         bytes_varint(&r); /* how many operations there are */
     size_t capacity = 0;
     while (bytes_left(&r) != 0 && !b->failed) {
@@ -224,8 +224,8 @@ static bool read_dialects(Bytecode *b, ByteReader r)
 
 /* -- attributes and types: where they are ----------------------------------------------------- */
 
-static void place_entries(Bytecode *b, ByteReader *offsets, ByteReader *data,
-                          BytecodeEntry *out, uint32_t count)
+static void locate_entries(Bytecode *b, ByteReader *offsets, ByteReader *data,
+                           BytecodeEntry *out, uint32_t count)
 {
     for (uint32_t done = 0; done < count && !offsets->damaged && !data->damaged;) {
         uint64_t dialect = bytes_varint(offsets);
@@ -251,8 +251,8 @@ static bool read_entries(Bytecode *b, ByteReader offsets, ByteReader data)
     b->type_count = bytes_count(&offsets);
     b->attrs = ARENA_ARRAY(b->scratch, BytecodeEntry, b->attr_count + 1u);
     b->types = ARENA_ARRAY(b->scratch, BytecodeEntry, b->type_count + 1u);
-    place_entries(b, &offsets, &data, b->attrs, b->attr_count);
-    place_entries(b, &offsets, &data, b->types, b->type_count);
+    locate_entries(b, &offsets, &data, b->attrs, b->attr_count);
+    locate_entries(b, &offsets, &data, b->types, b->type_count);
     if (offsets.damaged || data.damaged)
         return bytecode_error(b, "the table of attributes and types does not fit") !=
                NULL;
@@ -462,12 +462,12 @@ static MlirOp *read_op(Bytecode *b, ByteReader *r, Values *v, const MlirRegion *
     MlirOp *op = ARENA_NEW(b->arena, MlirOp);
     uint64_t number = bytes_varint(r);
     unsigned mask = bytes_byte(r);
-    uint64_t place = bytes_varint(r);
+    uint64_t position = bytes_varint(r);
     if (r->damaged || number >= b->op_name_count)
         return bytecode_error(b, "an operation is missing");
     const BytecodeOpName *name = &b->op_names[number];
     op->name = name->name;
-    op->location = bytecode_attr(b, place);
+    op->location = bytecode_attr(b, position);
     if (op->location == NULL || !read_attributes(b, r, mask, name, op))
         return NULL;
     if ((mask & HAS_RESULTS) != 0 && !read_results(b, r, op, region))
@@ -492,14 +492,14 @@ static bool read_arguments(Bytecode *b, ByteReader *r, Values *v, MlirRegion *re
     region->arguments = ARENA_ARRAY(b->arena, MlirValue, region->argument_count + 1u);
     for (uint32_t i = 0; i < region->argument_count; i++) {
         bool placed = true;
-        uint64_t type = b->version >= VERSION_ELIDED_PLACES ? bytes_flagged(r, &placed)
-                                                            : bytes_varint(r);
-        const MlirAttr *place = placed ? bytecode_attr(b, bytes_varint(r)) : NULL;
+        uint64_t type = b->version >= VERSION_ELIDED_POSITIONS ? bytes_flagged(r, &placed)
+                                                               : bytes_varint(r);
+        const MlirAttr *position = placed ? bytecode_attr(b, bytes_varint(r)) : NULL;
         region->arguments[i] = (MlirValue){.type = bytecode_type(b, type),
-                                           .location = place,
+                                           .location = position,
                                            .region = region,
                                            .index = i};
-        if (region->arguments[i].type == NULL || (placed && place == NULL))
+        if (region->arguments[i].type == NULL || (placed && position == NULL))
             return false;
         define(b, v, &region->arguments[i]);
     }

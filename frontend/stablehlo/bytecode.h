@@ -1,6 +1,6 @@
 /* MLIR's bytecode: sections of a file and the numbers in them. What the readers share.
  *
- * Everything is read with bounds, each table is as large as its bytes allow, and what refers to a place in a
+ * Everything is read with bounds, each table is as large as its bytes allow, and what refers to a position in a
  * table is looked up there when it is needed. */
 #ifndef GXC_FRONTEND_STABLEHLO_BYTECODE_H
 #define GXC_FRONTEND_STABLEHLO_BYTECODE_H

@@ -205,21 +205,21 @@ static MlirAttr *location(Bytecode *b, const char *kind, const MlirAttr *first,
 static MlirAttr *file_location(Bytecode *b, ByteReader *r, bool is_range)
 {
     const MlirAttr *file = take_attr(b, r);
-    int64_t place[2] = {0, 0};
+    int64_t position[2] = {0, 0};
     if (!is_range) {
-        place[0] = (int64_t)bytes_varint(r);
-        place[1] = (int64_t)bytes_varint(r);
+        position[0] = (int64_t)bytes_varint(r);
+        position[1] = (int64_t)bytes_varint(r);
     } else {
         uint32_t count = bytes_count(r);
         for (uint32_t i = 0; i < count; i++) {
             int64_t value = (int64_t)bytes_varint(r);
             if (i < 2)
-                place[i] = value;
+                position[i] = value;
         }
     }
     if (file == NULL)
         return NULL;
-    return location(b, "file", file, int_attr(b, place[0]), int_attr(b, place[1]));
+    return location(b, "file", file, int_attr(b, position[0]), int_attr(b, position[1]));
 }
 
 static MlirAttr *fused_location(Bytecode *b, ByteReader *r)

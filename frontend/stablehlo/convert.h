@@ -101,7 +101,7 @@ static inline Instruction *operand_of(const MlirOp *op, uint32_t i)
 }
 /* False: an operand could not be made, or is not as the row wants; said. */
 bool operands_are_made(const MlirOp *op);
-/* An instruction of the operation that is being converted, in the current computation, with its place and
+/* An instruction of the operation that is being converted, in the current computation, with its position and
  * metadata. shape NULL: as the opcode's rules say, once make_finish is called. Operands may be NULL: so is
  * the result. */
 Instruction *make(Converter *c, OpCode op, const Shape *shape, uint32_t count,

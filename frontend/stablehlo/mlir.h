@@ -176,7 +176,7 @@ typedef struct MlirFile {
     MlirEntry *aliases;      /* [alias_capacity] hashed by name: of MLIR_ALIAS */
     uint32_t resource_count;
     const MlirResource *resources;
-    bool is_text; /* spans are places in the text of `diag` */
+    bool is_text; /* spans are positions in the text of `diag` */
 } MlirFile;
 
 /* Follows aliases; NULL: there is no attribute of this name, or it is an alias of itself. */

@@ -21,7 +21,7 @@ static int64_t read_position(Converter *c, const MlirAttr *a)
 }
 
 /* Names outermost first, the innermost file: "f"(callsite("g"("x.py":3:1) at ...)) is f of x.py:3. */
-static void read_place(Converter *c, const MlirAttr *a, Metadata *out, uint32_t depth)
+static void read_location(Converter *c, const MlirAttr *a, Metadata *out, uint32_t depth)
 {
     a = mlir_resolve(c->file, a);
     if (a == NULL || a->kind != MLIR_STRUCT || depth > 64)
@@ -36,10 +36,10 @@ static void read_place(Converter *c, const MlirAttr *a, Metadata *out, uint32_t 
     } else if (strcmp(a->text.data, "name") == 0) {
         if (out->op_name.length == 0 && first != NULL && first->kind == MLIR_STRING)
             out->op_name = first->text;
-        read_place(c, part(c, a, 1), out, depth + 1);
+        read_location(c, part(c, a, 1), out, depth + 1);
     } else { /* callsite: the callee; fused: the first that says something */
         for (uint32_t i = 0; i < a->fields.count && out->source_file.length == 0; i++)
-            read_place(c, part(c, a, i), out, depth + 1);
+            read_location(c, part(c, a, i), out, depth + 1);
     }
 }
 
@@ -56,7 +56,7 @@ const Metadata *argument_metadata(Converter *c, const MlirValue *argument)
 {
     Metadata m = {0};
     if (argument->location != NULL)
-        read_place(c, argument->location, &m, 0);
+        read_location(c, argument->location, &m, 0);
     if (m.op_name.length == 0 || !is_printable(m.op_name))
         return NULL;
     Metadata *out = ARENA_NEW(c->arena, Metadata);
@@ -69,7 +69,7 @@ const Metadata *metadata_of(Converter *c, const MlirOp *op)
     if (op == c->metadata_op)
         return c->metadata;
     Metadata m = {0};
-    read_place(c, op->location, &m, 0);
+    read_location(c, op->location, &m, 0);
     c->metadata_op = op;
     c->metadata = NULL;
     if (!is_printable(m.op_name) || !is_printable(m.source_file) ||

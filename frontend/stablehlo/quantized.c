@@ -27,7 +27,7 @@ bool quantized_needs_floats(const OpRow *row)
            row->op != OP_SELECT;
 }
 
-/* A number for each element: one for all, or for each place of the axis. */
+/* A number for each element: one for all, or for each position of the axis. */
 static Instruction *spread_numbers(Converter *c, const Quantized *q, const Shape *shape,
                                    DType t, bool scales)
 {

@@ -5,10 +5,10 @@
 
 struct AliasSets {
     const Module *module;
-    uint32_t **first; /* [computation id][instruction id]: place of leaf 0 */
-    uint32_t *parent; /* [places] */
-    uint32_t *number; /* [places] of the root: its set's number */
-    uint32_t place_count, set_count;
+    uint32_t **first; /* [computation id][instruction id]: position of leaf 0 */
+    uint32_t *parent; /* [positions] */
+    uint32_t *number; /* [positions] of the root: its set's number */
+    uint32_t position_count, set_count;
 };
 
 size_t alias_element_leaf(const Shape *tuple, uint32_t i)
@@ -25,7 +25,7 @@ static uint32_t find(uint32_t *parent, uint32_t x)
     return x;
 }
 
-static uint32_t alias_place(const AliasSets *s, const Instruction *inst, size_t leaf)
+static uint32_t alias_position(const AliasSets *s, const Instruction *inst, size_t leaf)
 {
     return s->first[inst->parent->id][inst->id] + (uint32_t)leaf;
 }
@@ -34,8 +34,8 @@ static void join(AliasSets *s, const Instruction *a, size_t a_leaf, const Instru
                  size_t b_leaf, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t x = find(s->parent, alias_place(s, a, a_leaf + i));
-        uint32_t y = find(s->parent, alias_place(s, b, b_leaf + i));
+        uint32_t x = find(s->parent, alias_position(s, a, a_leaf + i));
+        uint32_t y = find(s->parent, alias_position(s, b, b_leaf + i));
         if (x < y)
             s->parent[y] = x;
         else
@@ -204,13 +204,13 @@ AliasSets *alias_sets_create(const Module *m, Arena *a)
             continue;
         s->first[comp->id] = ARENA_ARRAY(a, uint32_t, comp->instruction_count);
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            s->first[comp->id][inst->id] = s->place_count;
-            s->place_count += (uint32_t)shape_leaf_count(inst->shape);
+            s->first[comp->id][inst->id] = s->position_count;
+            s->position_count += (uint32_t)shape_leaf_count(inst->shape);
         }
     }
-    s->parent = ARENA_ARRAY(a, uint32_t, s->place_count);
-    s->number = ARENA_ARRAY(a, uint32_t, s->place_count);
-    for (uint32_t i = 0; i < s->place_count; i++)
+    s->parent = ARENA_ARRAY(a, uint32_t, s->position_count);
+    s->number = ARENA_ARRAY(a, uint32_t, s->position_count);
+    for (uint32_t i = 0; i < s->position_count; i++)
         s->parent[i] = i;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         if (s->first[comp->id] == NULL)
@@ -220,7 +220,7 @@ AliasSets *alias_sets_create(const Module *m, Arena *a)
         }
     }
     join_entry(s, m);
-    for (uint32_t i = 0; i < s->place_count; i++) {
+    for (uint32_t i = 0; i < s->position_count; i++) {
         uint32_t root = find(s->parent, i);
         if (root == i)
             s->number[i] = s->set_count++;
@@ -232,7 +232,7 @@ AliasSets *alias_sets_create(const Module *m, Arena *a)
 
 uint32_t alias_set(const AliasSets *s, const Instruction *inst, size_t leaf)
 {
-    return s->number[alias_place(s, inst, leaf)];
+    return s->number[alias_position(s, inst, leaf)];
 }
 
 uint32_t alias_set_count(const AliasSets *s)

@@ -1,6 +1,6 @@
 /* Aliases: which values share one buffer.
  *
- * A place is one leaf of one instruction's shape. Places are joined into a set where the
+ * A position is one leaf of one instruction's shape. Positions are joined into a set where the
  * language or the runtime demands that they are the same memory:
  *   tuple, get-tuple-element, bitcast, opt-barrier, domain, add-dependency: their operands;
  *   while: operand, parameter of condition and body, root of the body, result;
@@ -21,7 +21,7 @@ typedef struct AliasSets AliasSets;
  * buffers. The module must not change while the sets are used. */
 AliasSets *alias_sets_create(const Module *m, Arena *a);
 
-/* The set of a place: a number below alias_set_count, in order of first appearance. */
+/* The set of a position: a number below alias_set_count, in order of first appearance. */
 uint32_t alias_set(const AliasSets *s, const Instruction *inst, size_t leaf);
 uint32_t alias_set_count(const AliasSets *s);
 

@@ -19,8 +19,9 @@ static bool fits(const Shape *s, int64_t value)
         return value == 0 || value == 1;
     if (!is_signed && value < 0)
         return false;
-    uint32_t room = is_signed ? bits - 1 : bits;
-    return room >= 63 || (value < (INT64_C(1) << room) && value >= -(INT64_C(1) << room));
+    uint32_t value_bits = is_signed ? bits - 1 : bits;
+    return value_bits >= 63 ||
+           (value < (INT64_C(1) << value_bits) && value >= -(INT64_C(1) << value_bits));
 }
 
 static bool compute(OpCode op, int64_t a, int64_t b, int64_t *out)
@@ -89,7 +90,7 @@ static bool element(Device *d, const Instruction *table, int64_t at, int64_t *ou
     return table->op == OP_IOTA && table->shape->rank == 1;
 }
 
-/* One element of an array with one long dimension, at a computed place. */
+/* One element of an array with one long dimension, at a computed position. */
 static bool looked_up(Device *d, const Instruction *slice, int64_t *out)
 {
     const Shape *s = slice->operands[0]->shape;

@@ -88,7 +88,7 @@ static IndexMap scalar_map(IndexContext *cx, const Shape *result)
     return map;
 }
 
-/* -- the same place -------------------------------------------------------------------- */
+/* -- the same position -------------------------------------------------------------------- */
 
 void index_elementwise(IndexContext *cx, const Instruction *inst, uint32_t leaf,
                        IndexMap *maps)
@@ -248,7 +248,7 @@ void index_pad(IndexContext *cx, const Instruction *inst, uint32_t leaf, IndexMa
     maps[1] = scalar_map(cx, inst->shape);
 }
 
-/* -- computed places ---------------------------------------------------------------------- */
+/* -- computed positions ---------------------------------------------------------------------- */
 
 /* Start index of dimension i: from scalar operands first.., or one rank-1 operand. */
 static const IndexExpr *start_index(Builder *b, const Instruction *inst, uint32_t first,
@@ -409,7 +409,7 @@ void index_ragged_dot(IndexContext *cx, const Instruction *inst, uint32_t leaf,
     maps[2] = (IndexMap){.result_count = inst->operands[2]->shape->rank};
 }
 
-/* Where a window's element reads: at d * stride + s * window_dilation - pad_low, a place
+/* Where a window's element reads: at d * stride + s * window_dilation - pad_low, a position
  * that exists if it is a multiple of base_dilation and in bounds. */
 static const IndexExpr *window_index(Builder *b, const WindowDim *w, const IndexExpr *d,
                                      const IndexExpr *s, int64_t size)
@@ -442,7 +442,7 @@ void index_reduce_window(IndexContext *cx, const Instruction *inst, uint32_t lea
     }
 }
 
-/* lhs: batch, input feature and spatial places; symbols: input features of the group, then
+/* lhs: batch, input feature and spatial positions; symbols: input features of the group, then
  * the window's dimensions; rhs the same symbols in the same order. */
 void index_convolution(IndexContext *cx, const Instruction *inst, uint32_t leaf,
                        IndexMap *maps)

@@ -335,10 +335,10 @@ bool map_invert(const LinearMap *m, LinearMap *out)
 
 /* -- conversions -------------------------------------------------------------------------------------------- */
 
-/* The place in `l` of an element `value` away from the one at 0, if it can be had by changing `own` and inputs up
+/* The position in `l` of an element `value` away from the one at 0, if it can be had by changing `own` and inputs up
  * to `last` (registers are the nearest). */
-static bool find_place(const LinearLayout *l, uint32_t value, uint32_t own,
-                       LinearInput last, uint32_t *out)
+static bool find_position(const LinearLayout *l, uint32_t value, uint32_t own,
+                          LinearInput last, uint32_t *out)
 {
     LinearBasis b = {{0}, {0}};
     *out = own;
@@ -347,12 +347,12 @@ static bool find_place(const LinearLayout *l, uint32_t value, uint32_t own,
     return basis_reduce(&b, value ^ linear_apply(l, own), out) == 0;
 }
 
-static uint32_t nearest_place(const LinearLayout *l, uint32_t value, uint32_t own)
+static uint32_t nearest_position(const LinearLayout *l, uint32_t value, uint32_t own)
 {
-    uint32_t place;
+    uint32_t position;
     for (uint32_t last = LINEAR_REGISTER; last <= LINEAR_WARP; last++) {
-        if (find_place(l, value, own, (LinearInput)last, &place))
-            return place;
+        if (find_position(l, value, own, (LinearInput)last, &position))
+            return position;
     }
     bug("a linear layout has no place for element %u", value);
 }
@@ -378,12 +378,12 @@ LinearConversion linear_convert(const LinearLayout *from, const LinearLayout *to
         for (uint32_t bit = 0; bit < to->in[input]; bit++, i++) {
             uint32_t own = linear_first(from, (LinearInput)input) + bit;
             uint32_t unit = bit < from->in[input] ? UINT32_C(1) << own : 0;
-            uint32_t place = nearest_place(from, to->columns[i], unit);
-            ConversionKind kind = ((place ^ unit) & warps) != 0   ? CONVERT_WARPS
-                                  : ((place ^ unit) & lanes) != 0 ? CONVERT_LANES
-                                  : place != unit                 ? CONVERT_REGISTERS
-                                                                  : CONVERT_NOTHING;
-            c.from.columns[i] = place;
+            uint32_t position = nearest_position(from, to->columns[i], unit);
+            ConversionKind kind = ((position ^ unit) & warps) != 0   ? CONVERT_WARPS
+                                  : ((position ^ unit) & lanes) != 0 ? CONVERT_LANES
+                                  : position != unit                 ? CONVERT_REGISTERS
+                                                                     : CONVERT_NOTHING;
+            c.from.columns[i] = position;
             c.kind = kind > c.kind ? kind : c.kind;
         }
     }

@@ -113,7 +113,7 @@ bool basis_spans(const LinearBasis *b, uint32_t value);
 
 typedef enum {
     CONVERT_NOTHING,   /* every register has its element already */
-    CONVERT_REGISTERS, /* registers of a lane change places */
+    CONVERT_REGISTERS, /* registers of a lane change positions */
     CONVERT_LANES,     /* elements go to other lanes of the warp: shuffles */
     CONVERT_WARPS,     /* and to other warps: through shared memory */
 } ConversionKind;
@@ -125,7 +125,7 @@ typedef struct LinearConversion {
 } LinearConversion;
 
 /* How values in layout `from` come into layout `to`, of the same dimensions and without offsets; `from` holds
- * every element of `to`. Of several places that hold an element the nearest is taken. */
+ * every element of `to`. Of several positions that hold an element the nearest is taken. */
 LinearConversion linear_convert(const LinearLayout *from, const LinearLayout *to);
 
 /* -- shared memory ------------------------------------------------------------------------------------- */

@@ -21,8 +21,8 @@ static uint32_t log2_of(uint32_t n)
 
 LinearMap linear_offsets(const LinearLayout *values, const LinearLayout *shared)
 {
-    LinearMap place = linear_map(shared), offset, element = linear_map(values);
-    if (!linear_is_bijective(shared) || !map_invert(&place, &offset))
+    LinearMap position = linear_map(shared), offset, element = linear_map(values);
+    if (!linear_is_bijective(shared) || !map_invert(&position, &offset))
         bug("a layout of shared memory that is not one to one");
     return map_compose(&offset, &element);
 }

@@ -54,7 +54,8 @@ static void need_element(Marking *m, uint32_t element)
 }
 
 /* A library finds such a slice by the round, not by the body's numbers. */
-static bool reads_for_place(const Marking *m, const Instruction *inst, uint32_t operand)
+static bool reads_for_position(const Marking *m, const Instruction *inst,
+                               uint32_t operand)
 {
     return loop_slice_of(m->slices, inst) != NULL &&
            shape_elements(inst->operands[operand]->shape) == 1;
@@ -71,7 +72,7 @@ static void follow(Marking *m, const Instruction *inst)
     for (uint32_t e = 0; inst->op == OP_PARAMETER && e < m->elements; e++)
         need_element(m, e); /* as a whole */
     for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (!reads_for_place(m, inst, i))
+        if (!reads_for_position(m, inst, i))
             need(m, inst->operands[i]);
     }
 }

@@ -1,4 +1,4 @@
-/* Slices that a loop's body takes of an array that the loop leaves alone, at places that follow from how
+/* Slices that a loop's body takes of an array that the loop leaves alone, at positions that follow from how
  * often it went round: stacked weights by layer.
  *
  *   u = fusion(w, i), of dynamic-slice(w, i, 0, 0)      w: an invariant element; i: 0, 1, 2, ...
@@ -13,7 +13,7 @@
 #include "ir/module.h"
 
 #define LOOP_SLICE_TERMS 4
-#define LOOP_SLICE_ALIGNMENT 16 /* of every such place: what libraries are promised */
+#define LOOP_SLICE_ALIGNMENT 16 /* of every such position: what libraries are promised */
 
 /* clamp(rounds * scale + bias, 0, high) * stride bytes; rounds: finished ones of the loop */
 typedef struct LoopSliceTerm {
@@ -40,7 +40,7 @@ const LoopSlices *loop_slices_create(const Module *m, Arena *a);
 /* NULL: it is none, or was made later. */
 const LoopSlice *loop_slice_of(const LoopSlices *s, const Instruction *inst);
 /* A kernel beside the program that only takes such a piece out of an array, or puts it there: NULL: it does
- * more, or the place is not known. */
+ * more, or the position is not known. */
 const LoopSlice *loop_transfer_of(const LoopSlices *s, const Instruction *fusion);
 /* The loop with this body has some. */
 bool loop_slices_has(const LoopSlices *s, const Computation *body);

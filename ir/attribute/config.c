@@ -468,7 +468,7 @@ void config_copy(Instruction *to, const Instruction *from)
         inst_unset(to, ATTR_BACKEND_CONFIG);
 }
 
-/* Where an entry stands in an object, or would: `begin` .. `end` is the value, or the place behind the last
+/* Where an entry stands in an object, or would: `begin` .. `end` is the value, or the position behind the last
  * entry where there is none. */
 typedef struct Place {
     bool is_found, is_empty; /* nothing else is in the object */
@@ -476,7 +476,7 @@ typedef struct Place {
     size_t from, to; /* with its name and one of the commas beside it */
 } Place;
 
-static Place find_place(const char *text, size_t at, size_t end, Bytes name)
+static Place find_position(const char *text, size_t at, size_t end, Bytes name)
 {
     Walk w = walk_begin(text, at, end);
     Place p = {.begin = w.at, .end = w.at, .is_empty = true};
@@ -518,22 +518,22 @@ static void put(Instruction *inst, const Place *p, Bytes name, const char *value
     splice(inst, p->begin, p->end, value);
 }
 
-static Place open_place(Instruction *inst, Bytes name)
+static Place open_position(Instruction *inst, Bytes name)
 {
     if (!config_of(inst)->is_object)
         config_set_text(inst, "{}", 2);
     Bytes text = config_of(inst)->text;
-    return find_place(text.data, 0, text.length, name);
+    return find_position(text.data, 0, text.length, name);
 }
 
 static void set_value(Instruction *inst, ConfigKey key, const char *value)
 {
     Bytes group = rows[key].group, own = rows[key].name;
     Bytes outer = group.length != 0 ? group : own;
-    Place p = open_place(inst, outer);
+    Place p = open_position(inst, outer);
     const char *text = config_of(inst)->text.data;
     if (group.length != 0 && p.is_found && text[p.begin] == '{') {
-        p = find_place(text, p.begin, p.end, own);
+        p = find_position(text, p.begin, p.end, own);
         outer = own;
     } else if (group.length != 0) {
         value = arena_printf(inst->parent->module->arena, "{\"%s\":%s}", own.data, value);
@@ -562,7 +562,7 @@ void config_set_word(Instruction *inst, ConfigKey key, const char *word)
 void config_set_object(Instruction *inst, const char *name, const char *text)
 {
     Bytes outer = {name, strlen(name)};
-    Place p = open_place(inst, outer);
+    Place p = open_position(inst, outer);
     put(inst, &p, outer, text);
 }
 
@@ -579,7 +579,7 @@ void config_remove_object(Instruction *inst, const char *name)
     Bytes text = config_of(inst)->text;
     if (!config_of(inst)->is_object)
         return;
-    Place p = find_place(text.data, 0, text.length, (Bytes){name, strlen(name)});
+    Place p = find_position(text.data, 0, text.length, (Bytes){name, strlen(name)});
     if (p.is_found)
         cut_out(inst, &p);
 }
@@ -589,9 +589,9 @@ void config_remove(Instruction *inst, ConfigKey key)
     Bytes group = rows[key].group, own = rows[key].name, text = config_of(inst)->text;
     if (config_find(inst, key) == NULL)
         return;
-    Place p = find_place(text.data, 0, text.length, group.length != 0 ? group : own);
+    Place p = find_position(text.data, 0, text.length, group.length != 0 ? group : own);
     if (group.length != 0) {
-        Place inner = find_place(text.data, p.begin, p.end, own);
+        Place inner = find_position(text.data, p.begin, p.end, own);
         if (!inner.is_empty) /* others stay in the group, and so it does */
             p = inner;
     }

@@ -30,13 +30,13 @@ static uint32_t keep_location(StackFrameMap *r, int64_t id)
     if (id < 1 || id > r->old->location_count)
         return 0;
     if (r->locations[id] == 0) {
-        FileLocation place = r->old->locations[id - 1];
-        place.file = keep_text(r->files, place.file, r->old->file_count, r->old->files,
-                               r->new_files, &r->new->file_count);
-        place.function =
-            keep_text(r->functions, place.function, r->old->function_count,
+        FileLocation position = r->old->locations[id - 1];
+        position.file = keep_text(r->files, position.file, r->old->file_count,
+                                  r->old->files, r->new_files, &r->new->file_count);
+        position.function =
+            keep_text(r->functions, position.function, r->old->function_count,
                       r->old->functions, r->new_functions, &r->new->function_count);
-        r->new_locations[r->new->location_count++] = place;
+        r->new_locations[r->new->location_count++] = position;
         r->locations[id] = r->new->location_count;
     }
     return r->locations[id];

@@ -1,4 +1,4 @@
-/* The tables behind metadata's stack_frame_id: files, functions, places, frames. All ids count
+/* The tables behind metadata's stack_frame_id: files, functions, positions, frames. All ids count
  * from 1; 0 = none. */
 #ifndef GXC_IR_ATTRIBUTE_STACK_FRAMES_H
 #define GXC_IR_ATTRIBUTE_STACK_FRAMES_H

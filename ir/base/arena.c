@@ -202,9 +202,9 @@ bool arena_hand_over(Arena *from, Arena *to, const void *p, size_t bytes)
     if (b == NULL)
         return false;
     to->bytes += sizeof(Block) + b->size;
-    Block **place = to->current == NULL ? &to->current : &to->current->next;
-    b->next = *place;
-    *place = b;
+    Block **position = to->current == NULL ? &to->current : &to->current->next;
+    b->next = *position;
+    *position = b;
     return true;
 }
 

@@ -70,15 +70,16 @@ MemoryMove custom_call_move(const Instruction *inst)
         return MOVE_TO_HOST;
     if (custom_call_has_target(inst, "MoveToDevice"))
         return MOVE_TO_DEVICE;
-    const char *place = custom_call_has_target(inst, "annotate_device_placement")
-                            ? inst_frontend_attribute(inst, "_xla_buffer_placement")
-                            : NULL;
-    if (place == NULL)
+    const char *position = custom_call_has_target(inst, "annotate_device_placement")
+                               ? inst_frontend_attribute(inst, "_xla_buffer_placement")
+                               : NULL;
+    if (position == NULL)
         return MOVE_NONE;
-    bool host = strcmp(place, "pinned_host") == 0 || strcmp(place, "unpinned_host") == 0;
-    return host                           ? MOVE_TO_HOST
-           : strcmp(place, "device") == 0 ? MOVE_TO_DEVICE
-                                          : MOVE_NONE;
+    bool host =
+        strcmp(position, "pinned_host") == 0 || strcmp(position, "unpinned_host") == 0;
+    return host                              ? MOVE_TO_HOST
+           : strcmp(position, "device") == 0 ? MOVE_TO_DEVICE
+                                             : MOVE_NONE;
 }
 
 bool custom_call_is_topk(const Instruction *inst)

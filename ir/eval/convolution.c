@@ -19,18 +19,18 @@ typedef struct Conv {
     const Shape *x_shape, *kernel_shape, *out_shape;
     int64_t x_strides[EVAL_RANK_MAX], kernel_strides[EVAL_RANK_MAX],
         out_strides[EVAL_RANK_MAX];
-    int64_t places[EVAL_RANK_MAX], place_count; /* of the kernel */
-    int64_t outs[EVAL_RANK_MAX], out_count;     /* spatial sizes of the result */
-    int64_t in_features, out_features;          /* of one group */
-    char *patches, *weights, *sums; /* [out_count, places * in], [.., out], [..] */
+    int64_t positions[EVAL_RANK_MAX], position_count; /* of the kernel */
+    int64_t outs[EVAL_RANK_MAX], out_count;           /* spatial sizes of the result */
+    int64_t in_features, out_features;                /* of one group */
+    char *patches, *weights, *sums; /* [out_count, positions * in], [.., out], [..] */
 } Conv;
 
 static void make_patches(Conv *c, int64_t image, int64_t feature)
 {
     size_t size = dtype_info[c->type].storage;
-    int64_t columns = c->place_count * c->in_features;
+    int64_t columns = c->position_count * c->in_features;
     memset(c->patches, 0, (size_t)(c->out_count * columns) * size);
-    int64_t place[EVAL_RANK_MAX] = {0}, number = 0, dense[EVAL_RANK_MAX];
+    int64_t position[EVAL_RANK_MAX] = {0}, number = 0, dense[EVAL_RANK_MAX];
     strides_row_major(c->spatial, c->outs, dense);
     do {
         int64_t dims[EVAL_RANK_MAX], from[EVAL_RANK_MAX], to[EVAL_RANK_MAX];
@@ -40,8 +40,8 @@ static void make_patches(Conv *c, int64_t image, int64_t feature)
         bool any = true;
         for (uint32_t d = 0; d < c->spatial; d++) {
             int64_t own = c->labels->lhs_spatial[d];
-            WindowRange r =
-                window_range(&c->window[d], c->x_shape->dims[own], c->outs[d], place[d]);
+            WindowRange r = window_range(&c->window[d], c->x_shape->dims[own], c->outs[d],
+                                         position[d]);
             any = any && r.count > 0;
             dims[d] = r.count;
             in += r.in_first * c->x_strides[own];
@@ -55,10 +55,10 @@ static void make_patches(Conv *c, int64_t image, int64_t feature)
         if (any)
             strided_copy(size, c->spatial + 1, dims, c->patches + out * (int64_t)size, to,
                          c->x + in * (int64_t)size, from);
-    } while (index_next(c->spatial, c->places, place));
+    } while (index_next(c->spatial, c->positions, position));
 }
 
-/* [places][in features][out features] of one group. */
+/* [positions][in features][out features] of one group. */
 static void make_weights(Conv *c, int64_t feature)
 {
     size_t size = dtype_info[c->type].storage;
@@ -66,10 +66,10 @@ static void make_weights(Conv *c, int64_t feature)
     int64_t in = feature * c->kernel_strides[c->labels->rhs_output];
     for (uint32_t d = 0; d < c->spatial; d++) {
         int64_t own = c->labels->rhs_spatial[d];
-        dims[d] = c->places[d];
+        dims[d] = c->positions[d];
         from[d] = c->kernel_strides[own];
         if (c->window[d].reversal) {
-            in += (c->places[d] - 1) * from[d];
+            in += (c->positions[d] - 1) * from[d];
             from[d] = -from[d];
         }
     }
@@ -120,11 +120,11 @@ static void conv_make(EvalCall *call, Conv *c, const Value *v)
     strides_row_major(x->shape->rank, x->shape->dims, c->x_strides);
     strides_row_major(kernel->shape->rank, kernel->shape->dims, c->kernel_strides);
     strides_row_major(v->shape->rank, v->shape->dims, c->out_strides);
-    c->place_count = c->out_count = 1;
+    c->position_count = c->out_count = 1;
     for (uint32_t d = 0; d < c->spatial; d++) {
-        c->places[d] = kernel->shape->dims[c->labels->rhs_spatial[d]];
+        c->positions[d] = kernel->shape->dims[c->labels->rhs_spatial[d]];
         c->outs[d] = v->shape->dims[c->labels->out_spatial[d]];
-        c->place_count *= c->places[d];
+        c->position_count *= c->positions[d];
         c->out_count *= c->outs[d];
     }
     c->in_features = kernel->shape->dims[c->labels->rhs_input];
@@ -143,7 +143,7 @@ void eval_convolution(EvalCall *call)
     int64_t images = v->shape->dims[c->labels->out_batch];
     c->out_features = v->shape->dims[c->labels->out_feature] / groups;
     size_t size = dtype_info[c->type].storage;
-    int64_t depth = c->place_count * c->in_features;
+    int64_t depth = c->position_count * c->in_features;
     size_t results = (size_t)(c->out_count * c->out_features);
     c->patches = eval_temp(call, (size_t)(c->out_count * depth), size);
     c->weights = eval_temp(call, (size_t)(depth * c->out_features), size);

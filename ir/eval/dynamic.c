@@ -48,7 +48,7 @@ static uint32_t free_dimension(EvalCall *call)
     return found;
 }
 
-/* The elements that are there, in row-major order, to the places that are there. */
+/* The elements that are there, in row-major order, to the positions that are there. */
 static void copy_packed(EvalCall *call, const Value *x, Value *v)
 {
     int64_t from[EVAL_RANK_MAX], to[EVAL_RANK_MAX], total = 1;

@@ -6,7 +6,7 @@
 
 /* reshape of an operand that has run-time sizes. */
 void dynamic_reshape(EvalCall *call);
-/* bitcast of one: dimensions keep their sizes, and elements their places. */
+/* bitcast of one: dimensions keep their sizes, and elements their positions. */
 void dynamic_bitcast(EvalCall *call);
 /* The elements of x, which has run-time sizes, with `fill` beyond them. */
 void dynamic_fill(const Value *x, const void *fill, void *out);

@@ -91,7 +91,7 @@ static void walk_make(EvalCall *call, Walk *w, const Value *operand, const Value
     }
 }
 
-/* Where the window of one index vector starts, by operand dimension, and its place in the
+/* Where the window of one index vector starts, by operand dimension, and its position in the
  * third array. */
 static void walk_start(const Walk *w, const int64_t *batch, int64_t *start,
                        int64_t *other)

@@ -56,7 +56,7 @@ static bool decompose(EvalCall *call, Matrix *m, int64_t columns, Complex *s, Ma
     return done;
 }
 
-/* u and v, or v^H, of the call's matrix into the places for them: zeros, where they are not wanted. */
+/* u and v, or v^H, of the call's matrix into the positions for them: zeros, where they are not wanted. */
 static bool factor_one(EvalCall *call, const LapackCall *how, const Matrix *a, Complex *s,
                        const Matrix *u, const Matrix *v)
 {

@@ -56,7 +56,7 @@ typedef struct Band {
     Complex *below;
 } Band;
 
-/* Row k + 1 without its element in column k; rows change places for the larger pivot. */
+/* Row k + 1 without its element in column k; rows change positions for the larger pivot. */
 static void eliminate(const Band *t, const Matrix *b, int64_t k)
 {
     Complex low[3] = {t->below[k + 1], t->at[0][k + 1], t->at[1][k + 1]};
@@ -125,7 +125,7 @@ void eval_gtsv(EvalCall *call, const LapackCall *how)
     linalg_store(all, has_info ? out->elements[3] : out);
 }
 
-/* Elements of one place are added. Where the rows begin must rise; columns outside are nowhere. */
+/* Elements of one position are added. Where the rows begin must rise; columns outside are nowhere. */
 void eval_csrlsvqr(EvalCall *call, const LapackCall *how)
 {
     (void)how;

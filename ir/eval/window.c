@@ -1,4 +1,4 @@
-/* reduce-window and select-and-scatter: all windows at once, one place of the window after
+/* reduce-window and select-and-scatter: all windows at once, one position of the window after
  * the other, so that a reducer runs over many independent elements. */
 #include "ir/eval/window.h"
 
@@ -8,10 +8,10 @@
 #include "ir/eval/fold.h"
 #include "ir/eval/strided.h"
 
-WindowRange window_range(const WindowDim *w, int64_t in, int64_t out, int64_t place)
+WindowRange window_range(const WindowDim *w, int64_t in, int64_t out, int64_t position)
 {
     WindowRange r = {.step = 1};
-    int64_t base = place * w->window_dilation - w->pad_low; /* of window 0 */
+    int64_t base = position * w->window_dilation - w->pad_low; /* of window 0 */
     int64_t span = in == 0 ? 0 : (in - 1) * w->base_dilation + 1;
     r.first = base >= 0 ? 0 : (-base + w->stride - 1) / w->stride;
     while (r.first < out && (r.first * w->stride + base) % w->base_dilation != 0 &&
@@ -42,7 +42,7 @@ typedef struct Slide {
     int64_t in_strides[EVAL_RANK_MAX], out_strides[EVAL_RANK_MAX];
 } Slide;
 
-/* The block of windows that have an element at one place. */
+/* The block of windows that have an element at one position. */
 typedef struct Block {
     int64_t dims[EVAL_RANK_MAX], count;
     int64_t in, in_strides[EVAL_RANK_MAX];
@@ -69,12 +69,12 @@ static void slide_make(EvalCall *call, Slide *s, const Shape *in, const Shape *o
     strides_row_major(s->rank, s->out, s->out_strides);
 }
 
-static bool slide_block(const Slide *s, const int64_t *place, Block *b)
+static bool slide_block(const Slide *s, const int64_t *position, Block *b)
 {
     b->count = 1;
     b->in = b->out = 0;
     for (uint32_t d = 0; d < s->rank; d++) {
-        WindowRange r = window_range(&s->dims[d], s->in[d], s->out[d], place[d]);
+        WindowRange r = window_range(&s->dims[d], s->in[d], s->out[d], position[d]);
         b->dims[d] = r.count;
         b->count *= r.count;
         b->in += r.in_first * s->in_strides[d];
@@ -173,13 +173,13 @@ static void run_along(EvalCall *call, Windows *w, int64_t d, bool forward)
     }
 }
 
-static void run_places(Windows *w)
+static void run_positions(Windows *w)
 {
     const Slide *s = &w->slide;
-    int64_t place[EVAL_RANK_MAX] = {0}, dense[EVAL_RANK_MAX];
+    int64_t position[EVAL_RANK_MAX] = {0}, dense[EVAL_RANK_MAX];
     Block b;
     do {
-        if (!slide_block(s, place, &b))
+        if (!slide_block(s, position, &b))
             continue;
         strides_row_major(s->rank, b.dims, dense);
         for (uint32_t i = 0; i < w->count; i++) {
@@ -195,7 +195,7 @@ static void run_places(Windows *w)
             strided_copy(size, s->rank, b.dims, w->acc[i] + b.out * (int64_t)size,
                          b.out_strides, w->some[i], dense);
         }
-    } while (index_next(s->rank, s->sizes, place));
+    } while (index_next(s->rank, s->sizes, position));
 }
 
 /* Windows that begin within the sizes and end within the padding behind them. */
@@ -258,7 +258,7 @@ void eval_reduce_window(EvalCall *call)
     if (running >= 0)
         run_along(call, w, running, forward);
     else
-        run_places(w);
+        run_positions(w);
     for (uint32_t i = 0; i < w->count; i++) {
         fold_output(&w->fold, i, results[i]->shape->dtype, results[i]->data, w->acc[i],
                     n);
@@ -288,10 +288,10 @@ static int64_t *select_elements(EvalCall *call, const Slide *s, const Value *x,
         taken[i] = -1;
     for (int64_t i = 0; i < x->count; i++)
         numbers[i] = i;
-    int64_t place[EVAL_RANK_MAX] = {0}, dense[EVAL_RANK_MAX];
+    int64_t position[EVAL_RANK_MAX] = {0}, dense[EVAL_RANK_MAX];
     Block b;
     do {
-        if (!slide_block(s, place, &b))
+        if (!slide_block(s, position, &b))
             continue;
         strides_row_major(s->rank, b.dims, dense);
         strided_copy(8, s->rank, b.dims, old, dense, taken + b.out, b.out_strides);
@@ -308,7 +308,7 @@ static int64_t *select_elements(EvalCall *call, const Slide *s, const Value *x,
             if (old[i] < 0 || !keep[i])
                 old[i] = new[i];
         strided_copy(8, s->rank, b.dims, taken + b.out, b.out_strides, old, dense);
-    } while (index_next(s->rank, s->sizes, place));
+    } while (index_next(s->rank, s->sizes, position));
     return taken;
 }
 

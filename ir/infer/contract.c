@@ -76,7 +76,7 @@ static const Shape *dot_shape(InferContext *cx, const Instruction *inst, DotDims
     const Shape *a = operand(inst, 0), *b = operand(inst, 1);
     int64_t stack[INFER_STACK];
     uint32_t rank = 0;
-    int64_t *dims = infer_dims_room(cx, stack, a->rank + b->rank);
+    int64_t *dims = infer_dims_array(cx, stack, a->rank + b->rank);
     bool *dynamic =
         a->dynamic || b->dynamic ? ARENA_ARRAY(cx->arena, bool, a->rank + b->rank) : NULL;
     for (uint32_t i = 0; i < d.lhs_batch.count; i++) {
@@ -227,7 +227,7 @@ const Shape *infer_ragged_dot(InferContext *cx, const Instruction *inst)
             "sizes, %s",
             infer_text(cx, b), infer_text(cx, operand(inst, 2)));
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, a->rank + b->rank + 1);
+    int64_t *dims = infer_dims_array(cx, stack, a->rank + b->rank + 1);
     uint32_t rank = 0;
     if (contracting)
         dims[rank++] = groups;
@@ -296,7 +296,7 @@ static bool want_convolution(InferContext *cx, const Instruction *inst,
                        l->out_spatial, spatial);
 }
 
-/* A sparse operand is the tuple of its values and their places: the declared shape holds. */
+/* A sparse operand is the tuple of its values and their positions: the declared shape holds. */
 static bool is_sparse(const Instruction *inst)
 {
     return inst_has(inst, ATTR_SPARSITY_CONFIG) && inst->shape &&
@@ -333,7 +333,7 @@ const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
     if (batch != DIM_UNBOUNDED && batch % batch_groups != 0)
         return wrong_features(cx, inst, "batch groups must divide the batch");
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, a->rank);
+    int64_t *dims = infer_dims_array(cx, stack, a->rank);
     dims[l->out_batch] = batch == DIM_UNBOUNDED ? batch : batch / batch_groups;
     dims[l->out_feature] = kernel_out;
     for (uint32_t i = 0; i < l->spatial_rank; i++) {

@@ -121,7 +121,7 @@ const Shape *infer_gather(InferContext *cx, const Instruction *inst)
         !want_slice_sizes(cx, inst, s, sizes, offset, collapsed, batching))
         return NULL;
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, rank);
+    int64_t *dims = infer_dims_array(cx, stack, rank);
     bool *dynamic =
         indices->dynamic || s->dynamic ? ARENA_ARRAY(cx->arena, bool, rank) : NULL;
     uint32_t from_slice = 0, from_indices = 0, next_offset = 0;

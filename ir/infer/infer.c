@@ -133,7 +133,7 @@ int64_t infer_one_dim(InferContext *cx, const Instruction *inst, const Shape *s)
                                                                          : -1;
 }
 
-int64_t *infer_dims_room(InferContext *cx, int64_t *stack, uint32_t count)
+int64_t *infer_dims_array(InferContext *cx, int64_t *stack, uint32_t count)
 {
     return count <= INFER_STACK ? stack : ARENA_ARRAY(cx->arena, int64_t, count);
 }

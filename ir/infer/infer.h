@@ -36,7 +36,7 @@ DType infer_computed_result(const Instruction *inst);
 bool infer_applies_to_one_type(const Instruction *inst);
 
 /* A convolution whose kernel leaves out what its sparsity_config says: less than the input's features
- * are there, or a tuple with their places. A kernel that has all of them is a plain one. */
+ * are there, or a tuple with their positions. A kernel that has all of them is a plain one. */
 bool infer_is_compressed(const Instruction *convolution);
 
 #endif

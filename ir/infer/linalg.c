@@ -61,7 +61,7 @@ const Shape *infer_fft(InferContext *cx, const Instruction *inst)
                            attr_info[ATTR_FFT_TYPE].names[type],
                            real ? "f32 or f64" : "complex", infer_text(cx, s));
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, s->rank);
+    int64_t *dims = infer_dims_array(cx, stack, s->rank);
     for (uint32_t i = 0; i < s->rank; i++)
         dims[i] = s->dims[i];
     for (uint32_t i = 0; i < length.count; i++) {

@@ -34,7 +34,7 @@ const Shape *infer_bitcast_convert(InferContext *cx, const Instruction *inst)
                            dtype_name(from_bits > to_bits ? s->dtype : to),
                            dtype_name(from_bits > to_bits ? to : s->dtype));
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, s->rank + 1);
+    int64_t *dims = infer_dims_array(cx, stack, s->rank + 1);
     bool *dynamic = s->dynamic ? ARENA_ARRAY(cx->arena, bool, s->rank + 1) : NULL;
     for (uint32_t i = 0; i < s->rank; i++) {
         dims[i] = s->dims[i];
@@ -138,7 +138,7 @@ const Shape *infer_transpose(InferContext *cx, const Instruction *inst)
     if (!infer_want_dims(cx, inst, "dimensions", permutation, s->rank, false))
         return NULL;
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, s->rank);
+    int64_t *dims = infer_dims_array(cx, stack, s->rank);
     bool *dynamic = s->dynamic ? ARENA_ARRAY(cx->arena, bool, s->rank) : NULL;
     for (uint32_t i = 0; i < s->rank; i++) {
         dims[i] = s->dims[permutation.data[i]];
@@ -181,7 +181,7 @@ const Shape *infer_slice(InferContext *cx, const Instruction *inst)
         return infer_error(cx, inst, "slice has %u ranges, but the operand is %s",
                            spec->rank, infer_text(cx, s));
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, s->rank);
+    int64_t *dims = infer_dims_array(cx, stack, s->rank);
     for (uint32_t i = 0; i < s->rank; i++) {
         SliceDim d = spec->dims[i];
         int64_t size = s->dims[i];
@@ -300,7 +300,7 @@ const Shape *infer_concatenate(InferContext *cx, const Instruction *inst)
         return NULL;
     DType dtype = first->dtype;
     int64_t sum = 0, stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, first->rank);
+    int64_t *dims = infer_dims_array(cx, stack, first->rank);
     bool *dynamic = NULL;
     for (uint32_t i = 0; i < first->rank; i++)
         dims[i] = first->dims[i];
@@ -362,7 +362,7 @@ const Shape *infer_pad(InferContext *cx, const Instruction *inst)
         return infer_error(cx, inst, "padding has %u dimensions, but the operand is %s",
                            padding->rank, infer_text(cx, s));
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, s->rank);
+    int64_t *dims = infer_dims_array(cx, stack, s->rank);
     for (uint32_t i = 0; i < s->rank; i++) {
         PaddingDim p = padding->dims[i];
         if (p.interior < 0)

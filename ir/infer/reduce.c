@@ -102,7 +102,7 @@ const Shape *infer_reduce(InferContext *cx, const Instruction *inst)
     if (!result)
         return NULL;
     int64_t stack[INFER_STACK];
-    int64_t *sizes = infer_dims_room(cx, stack, s->rank);
+    int64_t *sizes = infer_dims_array(cx, stack, s->rank);
     bool *dynamic = s->dynamic ? ARENA_ARRAY(cx->arena, bool, s->rank) : NULL;
     uint32_t rank = 0;
     for (uint32_t i = 0; i < s->rank; i++) {
@@ -185,7 +185,7 @@ const Shape *infer_reduce_window(InferContext *cx, const Instruction *inst)
         return NULL;
     const Shape *s = operand(inst, 0);
     int64_t stack[INFER_STACK];
-    int64_t *sizes = infer_dims_room(cx, stack, s->rank);
+    int64_t *sizes = infer_dims_array(cx, stack, s->rank);
     if (!window_sizes(cx, inst, s, sizes) ||
         !infer_reducer(cx, inst, infer_callee(inst, ATTR_TO_APPLY), k, inst->operands,
                        inst->operands + k))
@@ -227,7 +227,7 @@ const Shape *infer_select_and_scatter(InferContext *cx, const Instruction *inst)
                        inst->operands + 2))
         return NULL;
     int64_t stack[INFER_STACK];
-    int64_t *sizes = infer_dims_room(cx, stack, s->rank);
+    int64_t *sizes = infer_dims_array(cx, stack, s->rank);
     if (!window_sizes(cx, inst, s, sizes))
         return NULL;
     bool fits = source->rank == s->rank && infer_same_type(source->dtype, s->dtype);
@@ -279,7 +279,7 @@ const Shape *infer_topk(InferContext *cx, const Instruction *inst)
         return infer_error(cx, inst, "k=%lld does not fit the last dimension of %s",
                            (long long)k, infer_text(cx, s));
     int64_t stack[INFER_STACK];
-    int64_t *dims = infer_dims_room(cx, stack, s->rank);
+    int64_t *dims = infer_dims_array(cx, stack, s->rank);
     for (uint32_t i = 0; i < s->rank; i++)
         dims[i] = i + 1 == s->rank ? k : s->dims[i];
     const Shape *shapes[2] = {infer_array(cx, inst, s->dtype, s->rank, dims, NULL),
@@ -331,7 +331,7 @@ static bool scans_parameters(InferContext *cx, const Instruction *inst,
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         const Shape *s = operand(inst, i), *p = comp->parameters[i]->shape;
         int64_t stack[INFER_STACK];
-        int64_t *sizes = infer_dims_room(cx, stack, s->rank + 1);
+        int64_t *sizes = infer_dims_array(cx, stack, s->rank + 1);
         uint32_t rank = 0;
         for (uint32_t j = 0; j < s->rank; j++)
             if (i >= inputs || j != d)
@@ -408,7 +408,7 @@ const Shape *infer_scan(InferContext *cx, const Instruction *inst)
             return infer_error(cx, inst, "output %u, %s, has no place for dimension %lld",
                                i, infer_text(cx, s), (long long)d);
         int64_t stack[INFER_STACK];
-        int64_t *sizes = infer_dims_room(cx, stack, s->rank + 1);
+        int64_t *sizes = infer_dims_array(cx, stack, s->rank + 1);
         for (uint32_t j = 0; j <= s->rank; j++)
             sizes[j] = j < d ? s->dims[j] : j == d ? length : s->dims[j - 1];
         shapes[i] = infer_array(cx, inst, s->dtype, s->rank + 1, sizes, NULL);

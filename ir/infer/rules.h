@@ -43,7 +43,7 @@ int64_t infer_one_dim(InferContext *cx, const Instruction *inst, const Shape *s)
 
 /* Room for a list of sizes: `stack` if it is large enough, else from the arena. */
 #define INFER_STACK 16
-int64_t *infer_dims_room(InferContext *cx, int64_t *stack, uint32_t count);
+int64_t *infer_dims_array(InferContext *cx, int64_t *stack, uint32_t count);
 
 /* An array with default layout; the declared shape itself if it is compatible. Checks that
  * sizes are not negative and the number of bytes fits. dynamic may be NULL. */

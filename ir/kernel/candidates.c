@@ -346,9 +346,9 @@ static void add_kernel(const Instruction *fusion, KernelKind kind, CandidateMake
     kernel_design(fusion, t, a, &design);
     if (design.wrong != NULL || design.unsupported != NULL)
         return;
-    kernel_work_by(fusion, t, KERNEL_WAY_OWN, a, &work);
+    kernel_work_by(fusion, t, KERNEL_BACKEND_GX, a, &work);
     add(out, maker, kind, kernel_kind_name(kind), kernel_time(&work, t->device).seconds);
-    if (kernel_work_by(fusion, t, KERNEL_WAY_TILEIR, a, &work))
+    if (kernel_work_by(fusion, t, KERNEL_BACKEND_TILEIR, a, &work))
         add(out, CANDIDATE_TILEIR, kind, "tileir", kernel_time(&work, t->device).seconds);
 }
 
@@ -370,7 +370,7 @@ static void add_kernels(const Draft *d, Instruction *fusion, KernelKind own,
 }
 
 /* Of a kernel that no library makes: of several products, of a ragged one. */
-static void find_ways(const Instruction *fusion, const Target *t, Candidates *out)
+static void find_backends(const Instruction *fusion, const Target *t, Candidates *out)
 {
     Arena *a = arena_scratch();
     add_kernel(fusion, kernel_kind_of(fusion), CANDIDATE_TILE, t, a, out);
@@ -404,7 +404,7 @@ static void add_from_memory(const Draft *made, const Instruction *conv, Candidat
     kernel_design(fusion, d.target, d.arena, &design);
     if (design.wrong != NULL || design.unsupported != NULL)
         return;
-    kernel_work_by(fusion, d.target, KERNEL_WAY_OWN, d.arena, &work);
+    kernel_work_by(fusion, d.target, KERNEL_BACKEND_GX, d.arena, &work);
     add(out, CANDIDATE_TILE, kind, kernel_kind_name(kind),
         kernel_time(&work, d.target->device).seconds +
             made->operands_made * costs.launch_seconds +
@@ -418,7 +418,7 @@ void candidates_find(const Instruction *inst, const KnownUses *uses, const Targe
     const Instruction *product = product_of(inst);
     if (kernel_is(inst, KERNEL_ON_TENSOR_CORES) &&
         (!kernel_is(inst, KERNEL_CONTRACTS) || product == NULL)) {
-        find_ways(inst, t, out);
+        find_backends(inst, t, out);
         return;
     }
     if (product == NULL || product->operand_count != 2 ||

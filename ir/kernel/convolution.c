@@ -11,9 +11,9 @@ enum { FIRST = 0, SECOND = 1, PLACES = 2 }; /* dimensions of a ConvolutionArray 
 /* -- arrays ------------------------------------------------------------------------------------ */
 
 /* The array with its dimensions named: first (image, or output of a filter), second (feature, or
- * input), places. */
+ * input), positions. */
 static ConvolutionArray array_of(const Shape *s, int64_t first, int64_t second,
-                                 const int64_t *places, uint32_t count)
+                                 const int64_t *positions, uint32_t count)
 {
     int64_t strides[CONVOLUTION_RANK];
     ConvolutionArray a = {.type = s->dtype};
@@ -25,11 +25,11 @@ static ConvolutionArray array_of(const Shape *s, int64_t first, int64_t second,
     a.strides[SECOND] = strides[second];
     if (count == 1) { /* a line is a plane of height 1 */
         a.dims[at] = 1;
-        a.strides[at++] = strides[places[0]] * s->dims[places[0]];
+        a.strides[at++] = strides[positions[0]] * s->dims[positions[0]];
     }
     for (uint32_t i = 0; i < count; i++) {
-        a.dims[at] = s->dims[places[i]];
-        a.strides[at++] = strides[places[i]];
+        a.dims[at] = s->dims[positions[i]];
+        a.strides[at++] = strides[positions[i]];
     }
     return a;
 }
@@ -50,7 +50,7 @@ static bool any_base_dilation(const Window *w)
     return false;
 }
 
-/* All places, or none, are read backwards; a size of 1 is both. */
+/* All positions, or none, are read backwards; a size of 1 is both. */
 static bool read_reversal(const Window *w, bool *out)
 {
     bool some = false, all = true;
@@ -65,7 +65,7 @@ static bool read_reversal(const Window *w, bool *out)
 }
 
 /* A gradient by the filter slides one array over another that is nearly as large: the kernel has more
- * places than the result. */
+ * positions than the result. */
 static bool looks_like_filter_gradient(const Instruction *conv)
 {
     const Window *w = inst_window(conv);
@@ -89,7 +89,7 @@ static ConvolutionKind kind_of(const Instruction *conv, bool is_reversed)
     return is_reversed && feature_groups == 1 ? CONVOLUTION_DATA : CONVOLUTION_FORWARD;
 }
 
-/* What is missing behind so that the forward convolution has y places. A whole stride of values does;
+/* What is missing behind so that the forward convolution has y positions. A whole stride of values does;
  * false: none of them is an addition, or the last window begins behind all of x, which cuDNN does not take. */
 static bool find_behind(int64_t x, int64_t w, int64_t y, int64_t before, int64_t stride,
                         int64_t dilation, int64_t *out)
@@ -99,7 +99,7 @@ static bool find_behind(int64_t x, int64_t w, int64_t y, int64_t before, int64_t
     return least > -stride && (y - 1) * stride - before < x;
 }
 
-/* One dimension of places, as forward convolutions are described. */
+/* One dimension of positions, as forward convolutions are described. */
 static bool read_window(const WindowDim *d, ConvolutionShape *s, uint32_t at)
 {
     int64_t x = s->x.dims[PLACES + at], w = s->w.dims[PLACES + at];

@@ -17,8 +17,8 @@ enum {
     CONVOLUTION_MOST = 1 << 30 /* size, stride, dilation, padding */
 };
 
-/* An array in the library's order: x [image, feature, place...], w [out, in, place...], y as x. One
- * place dimension is two here, the first of size 1. */
+/* An array in the library's order: x [image, feature, position...], w [out, in, position...], y as x. One
+ * position dimension is two here, the first of size 1. */
 typedef struct ConvolutionArray {
     DType type;
     int64_t dims[CONVOLUTION_RANK], strides[CONVOLUTION_RANK]; /* elements */

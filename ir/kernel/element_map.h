@@ -13,7 +13,7 @@ typedef struct ElementMap {
     ViewPiece pieces[VIEW_PIECES];
 } ElementMap;
 
-/* An array and its elements' places. */
+/* An array and its elements' positions. */
 typedef struct Mapped {
     const Instruction *inst;
     ElementMap map;
@@ -21,7 +21,7 @@ typedef struct Mapped {
 
 /* Of an array in its own index space. False: too many dimensions. */
 bool mapped_start(const Instruction *inst, Mapped *out);
-/* To an operand, of whose elements each is read for those of the same places. False: inst reads it otherwise. */
+/* To an operand, of whose elements each is read for those of the same positions. False: inst reads it otherwise. */
 bool mapped_operand(const Mapped *m, uint32_t operand, Mapped *out);
 /* A conversion between floating-point types that rounds to no fewer than 16 bits: kernels that keep wider values are
  * within the tolerance of results. What is rounded to f8 and widened again is meant to be rounded. */

@@ -18,8 +18,8 @@ static bool same_order(const Shape *a, const Shape *b)
            shape_is_row_major(b);
 }
 
-/* Both have the same elements in the same places of memory. */
-static bool same_places(const Shape *a, const Shape *b)
+/* Both have the same elements in the same positions of memory. */
+static bool same_positions(const Shape *a, const Shape *b)
 {
     return same_order(a, b) && dtype_info[a->dtype].bits == dtype_info[b->dtype].bits;
 }
@@ -150,6 +150,6 @@ bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
         return false;
     const Shape *result = fusion_result(fusion, leaf).shape;
     const Shape *read = inst_called(fusion, 0)->parameters[operand]->shape;
-    return same_places(result, read) && dtype_info[result->dtype].bits >= 8 &&
+    return same_positions(result, read) && dtype_info[result->dtype].bits >= 8 &&
            kernel_reads_at_results(fusion, operand, shape_elements(result));
 }

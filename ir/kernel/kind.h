@@ -46,9 +46,10 @@ enum {
     KERNEL_BY_TILEIR = 1 << 10, /* CUDA Tile IR can make it: kernel_tileir_program */
     KERNEL_ONE_RESULT =
         1
-        << 11, /* has one, whose place decides what its blocks read: others do not join */
-    KERNEL_BY_DIGIT = 1 << 12,  /* launches pass which digit of the key: kernel_scalar */
-    KERNEL_AS_IMAGES = 1 << 13, /* reads images with features before places as they are */
+        << 11, /* has one, whose position decides what its blocks read: others do not join */
+    KERNEL_BY_DIGIT = 1 << 12, /* launches pass which digit of the key: kernel_scalar */
+    KERNEL_AS_IMAGES =
+        1 << 13, /* reads images with features before positions as they are */
 };
 
 typedef struct KernelKindInfo {

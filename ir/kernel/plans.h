@@ -189,12 +189,12 @@ void lookback_tree(const KernelDesign *d, LookbackTree *out);
 /* scatter.c */
 typedef enum {
     SCATTER_NOTHING, /* no update fits, or there is none */
-    SCATTER_UNIQUE,  /* each element of the updates has a place of its own */
+    SCATTER_UNIQUE,  /* each element of the updates has a position of its own */
     SCATTER_ATOMIC,  /* they are combined by one atomic operation */
-    SCATTER_SHARED, /* a block has all places of a batch, and all updates, in shared memory */
-    SCATTER_RUNS, /* those of one place stand side by side: a thread walks over each run */
-    SCATTER_OWNERS, /* threads own places, and walk over all updates */
-} ScatterWay;
+    SCATTER_SHARED, /* a block has all positions of a batch, and all updates, in shared memory */
+    SCATTER_RUNS, /* those of one position stand side by side: a thread walks over each run */
+    SCATTER_OWNERS, /* threads own positions, and walk over all updates */
+} ScatterStrategy;
 
 typedef struct ScatterPlan {
     const Instruction *inst, *indices;
@@ -202,16 +202,16 @@ typedef struct ScatterPlan {
     uint32_t count; /* arrays */
     Ints window_dims, inserted, start_map, batching, index_batching;
     int64_t vector_dim;
-    ScatterWay way;
+    ScatterStrategy strategy;
     OpCode operation; /* SCATTER_ATOMIC: of integers, or of what is compared as such */
     uint32_t free_count, walked_count; /* dimensions of the update: */
     const uint32_t
         *free_dims, /* that give one of the result's whatever the indices are */
         *walked;    /* the others; windows count fastest */
-    int64_t free_places, steps; /* along them */
-    int64_t places;             /* that the indices of one batch choose among */
+    int64_t free_positions, steps; /* along them */
+    int64_t positions;             /* that the indices of one batch choose among */
     int64_t
-        lanes; /* SCATTER_RUNS: free places side by side that a thread takes at once */
+        lanes; /* SCATTER_RUNS: free positions side by side that a thread takes at once */
 } ScatterPlan;
 
 /* Sums and products are cut, before they are kernels, into pieces of so many updates: a run has at most two. */
@@ -228,7 +228,7 @@ int64_t scatter_ahead(const ScatterPlan *p, int64_t threads);
 bool histogram_takes_neighbours(const Shape *updates);
 /* Each element of the updates, and each index vector for it alone, is read about once. */
 bool scatter_reads_once(const Instruction *scatter);
-/* Two index vectors that differ lead to no common place: windows have one element wherever indices choose. */
+/* Two index vectors that differ lead to no common position: windows have one element wherever indices choose. */
 bool scatter_has_small_windows(const Instruction *scatter);
 
 /* The size of the window along dimension d of the operand; *update_dim: where the update counts it, -1:
@@ -265,7 +265,8 @@ typedef struct FftPlan {
     int64_t rows;
     bool reads_along, writes_along; /* what lies side by side in memory is of one row */
     uint32_t *order; /* the other dimensions, by which rows count, the fastest first */
-    const uint32_t *place; /* the dimension of the result that each of the transform is */
+    const uint32_t
+        *position; /* the dimension of the result that each of the transform is */
 } FftPlan;
 /* tile_attention.c: scratch memory of an attention whose columns several blocks share: the ticket, then words of 32
  * bits with a mark. */

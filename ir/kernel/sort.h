@@ -19,7 +19,7 @@ int64_t sort_slots(const Instruction *sort, uint64_t bytes);
 bool sort_is_in_block(const Instruction *sort, const Target *t);
 
 /* Whether the comparator surely orders elements: first by one key, then by another, ... Where it
- * may say anything - x before y before z before x - places found by halving are no places: two
+ * may say anything - x before y before z before x - positions found by halving are no positions: two
  * elements may get the same one. NaN is not looked at. */
 bool sort_has_order(const Instruction *sort);
 

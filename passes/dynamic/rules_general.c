@@ -294,7 +294,7 @@ static Instruction *element_numbers(Moving *mv, Instruction *const *sizes)
 }
 
 /* Where element `n` of those that are there lies in x, at the bounds. */
-static Instruction *places(Moving *mv, const Sized *x, Instruction *n)
+static Instruction *positions(Moving *mv, const Sized *x, Instruction *n)
 {
     Rewriter *r = &mv->st->r;
     const Shape *s = x->inst->shape;
@@ -327,12 +327,12 @@ static Instruction *gathered(Moving *mv, const Sized *x, Instruction *at, const 
     return g;
 }
 
-/* The elements that are there, in row-major order, to the places that are there. */
+/* The elements that are there, in row-major order, to the positions that are there. */
 static Instruction *moved(Statics *st, const Sized *x, Instruction *const *sizes,
                           const Shape *s)
 {
     Moving mv = {st, shape_with_dtype(st->r.m->intern, s, DT_S32)};
-    return gathered(&mv, x, places(&mv, x, element_numbers(&mv, sizes)), s);
+    return gathered(&mv, x, positions(&mv, x, element_numbers(&mv, sizes)), s);
 }
 
 bool sized_reshape(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)

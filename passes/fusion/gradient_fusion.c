@@ -175,16 +175,16 @@ static Instruction *make_weights(Body *b)
     const AttentionParts *p = &b->c->a->parts;
     const Instruction *e = p->exponentials.inst;
     const Shape *shape = with_dtype(b, e->shape, DT_F32);
-    int64_t place[VIEW_RANK];
+    int64_t position[VIEW_RANK];
     uint32_t n = 0;
     for (uint32_t d = 0; d < e->shape->rank; d++) {
         if (d != b->c->g.column)
-            place[n++] = d;
+            position[n++] = d;
     }
     Instruction *x = score_inside(b, p->masked.inst);
     if (b->failed)
         return NULL;
-    Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->statistics), place);
+    Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->statistics), position);
     x = rw_binary(&b->r, OP_SUBTRACT, shape, x, rows);
     x = rw_unary(&b->r, OP_EXPONENTIAL, shape, x);
     bool may_be_empty = b->c->a->mask_count != 0 && !b->c->is_library;
@@ -278,7 +278,7 @@ static Instruction *make_core(Body *b)
     const Shape *shape = with_dtype(b, b->c->a->parts.exponentials.inst->shape, DT_F32);
     const Instruction *of_do = g->products->operands[g->do_side],
                       *o = b->c->a->parts.output;
-    int64_t place[VIEW_RANK], rows_of[VIEW_RANK];
+    int64_t position[VIEW_RANK], rows_of[VIEW_RANK];
     uint32_t n = 0;
     Instruction *products = make_products(b);
     if (b->failed)
@@ -291,13 +291,13 @@ static Instruction *make_core(Body *b)
     }
     for (uint32_t d = 0; d < o->shape->rank; d++) {
         if (rows_of[d] >= 0)
-            place[n++] = rows_of[d];
+            position[n++] = rows_of[d];
     }
     Instruction *d =
         b->c->is_library ? make_differences(b) : parameter(b, b->c->differences);
     if (d == NULL)
         return NULL;
-    Instruction *rows = rw_spread(&b->r, shape, d, place);
+    Instruction *rows = rw_spread(&b->r, shape, d, position);
     Instruction *x = rw_binary(&b->r, OP_SUBTRACT, shape, products, rows);
     return rw_binary(&b->r, OP_MULTIPLY, shape, b->weights, x);
 }

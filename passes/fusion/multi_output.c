@@ -311,7 +311,7 @@ static double seconds_of(Join *j, const Instruction *fusion)
 {
     KernelWork w;
     const Target *t = j->cx->target;
-    return kernel_work_by(fusion, t, KERNEL_WAY_OWN, j->brief, &w)
+    return kernel_work_by(fusion, t, KERNEL_BACKEND_GX, j->brief, &w)
                ? kernel_time(&w, t->device).seconds
                : 0;
 }

@@ -1,4 +1,4 @@
-/* Results of sorts and scans that nobody reads are not written: of an argsort only the places are wanted, of a scan of
+/* Results of sorts and scans that nobody reads are not written: of an argsort only the positions are wanted, of a scan of
  * runs only the sums.
  *
  *   s = (f32[8,512], s32[8,512]) fusion(k, p), calls={sort}    i = get-tuple-element(s), index=1

@@ -191,7 +191,7 @@ static Instruction *digits_of(const Maker *k, Instruction *key, Instruction *bit
 }
 
 /* Where each digit of a key is counted: k is of the sort's dimensions and the steps. */
-static Instruction *places(const Maker *k, Instruction *key, const Radix *r)
+static Instruction *positions(const Maker *k, Instruction *key, const Radix *r)
 {
     DType t = key->shape->dtype;
     const Shape *s = key->shape;
@@ -308,7 +308,7 @@ static Instruction *count_digits(const Radix *r)
     const Shape *all = shape_array(r->m->intern, DT_U32, 1, &n, NULL, NULL);
     uint32_t count = r->fusion->operand_count;
     Instruction *to = computation_add_parameter(c.comp, count, all, NULL);
-    Instruction *digits = places(&c.k, c.key, r);
+    Instruction *digits = positions(&c.k, c.key, r);
     end_counting(&c, add_scatter(r, to, digits, number(&c.k, DT_U32, 1), 0));
     Instruction **outer = ARENA_ARRAY(r->cx->scratch, Instruction *, count + 1u);
     for (uint32_t i = 0; i < count; i++)
@@ -319,7 +319,7 @@ static Instruction *count_digits(const Radix *r)
 
 /* -- counting digits of ranges ---------------------------------------------------------------------------------- */
 
-/* Digits by range and place in it, in the place of the dimension that is sorted; 256, which is none, behind its end. */
+/* Digits by range and position in it, in the place of the dimension that is sorted; 256, which is none, behind its end. */
 static Instruction *cut_into_ranges(const Radix *r, const Maker *k, Instruction *digits)
 {
     const Shape *s = digits->shape;

@@ -1,8 +1,8 @@
 /* Scatters whose result depends on the order of updates, as steps that many threads can take, and that always
- * give the same bytes: updates are sorted by place, then each run of one place has a thread (SCATTER_RUNS).
+ * give the same bytes: updates are sorted by position, then each run of one position has a thread (SCATTER_RUNS).
  *
  *   r = scatter(x, i, u), to_apply=add
- *   ->  k = the place of each index vector as one number; those outside get one behind the last
+ *   ->  k = the position of each index vector as one number; those outside get one behind the last
  *       (s, p) = sort(k, iota)
  *       r = scatter(x, s, gather(u, p)), indices_are_sorted=true
  *
@@ -24,11 +24,11 @@
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
 
-#define LEAST_UPDATES 256 /* fewer are walked over by every owner of a place */
+#define LEAST_UPDATES 256 /* fewer are walked over by every owner of a position */
 #define PIECE SCATTER_PIECE
 #define SCANNED_UPDATES 16384 /* scalars: so many are worth a scan over all of them */
-/* Many updates of few places are put together in parts, in shared memory: */
-#define BATCH_PLACES_BYTES 16384
+/* Many updates of few positions are put together in parts, in shared memory: */
+#define BATCH_POSITIONS_BYTES 16384
 #define BATCH_UPDATES 1024 /* that a part has at least */
 #define LEAST_BATCHES 8
 #define MOST_BATCHES 1056      /* several warps of a block make one, */
@@ -45,8 +45,8 @@ typedef struct Split {
     uint32_t
         key_count; /* dimensions of the arrays that keys choose, ascending: placed, batch */
     int64_t *key_dims;
-    int64_t places; /* that they have */
-    DType number;   /* of places */
+    int64_t positions; /* that they have */
+    DType number;      /* of positions */
 } Split;
 
 /* -- small things ------------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static Instruction *dim_slice(const Split *s, Instruction *x, uint32_t dim, Slic
 
 /* Where each index vector leads along key dimension `c`; *fits (NULL: not asked for) is and-ed with: it does not
  * lead outside. */
-static Instruction *place_along(const Split *s, uint32_t c, Instruction **fits)
+static Instruction *position_along(const Split *s, uint32_t c, Instruction **fits)
 {
     Rewriter *r = s->r;
     Instruction *x = s->inst->operands[s->count];
@@ -129,7 +129,7 @@ static Instruction *place_along(const Split *s, uint32_t c, Instruction **fits)
     return rw_convert(r, list, x);
 }
 
-/* The number of each index vector's place; of one that leads outside: s->places, or, if it need not be told from
+/* The number of each index vector's place; of one that leads outside: s->positions, or, if it need not be told from
  * others by its order, another number that leads outside. */
 static Instruction *find_keys(const Split *s, bool is_sorted)
 {
@@ -137,9 +137,9 @@ static Instruction *find_keys(const Split *s, bool is_sorted)
     const Shape *list = vector(s, s->number, s->updates);
     Instruction *key = NULL, *fits = NULL;
     if (is_sorted && s->key_count == 1 && dtype_info[s->indices->dtype].bits <= 32)
-        return place_along(s, 0, NULL);
+        return position_along(s, 0, NULL);
     for (uint32_t c = 0; c < s->key_count; c++) {
-        Instruction *x = place_along(s, c, &fits);
+        Instruction *x = position_along(s, c, &fits);
         if (key != NULL) {
             int64_t size = s->inst->operands[0]->shape->dims[s->key_dims[c]];
             key = rw_binary(r, OP_MULTIPLY, list, key, splat(s, list, size));
@@ -147,14 +147,14 @@ static Instruction *find_keys(const Split *s, bool is_sorted)
         }
         key = x;
     }
-    return fits == NULL ? key : select(s, fits, key, splat(s, list, s->places));
+    return fits == NULL ? key : select(s, fits, key, splat(s, list, s->positions));
 }
 
 /* The index vectors of keys. */
 static Instruction *index_vectors(const Split *s, Instruction *keys)
 {
     Rewriter *r = s->r;
-    int64_t n = keys->shape->dims[0], stride = s->places;
+    int64_t n = keys->shape->dims[0], stride = s->positions;
     const Shape *one = rw_shape(r, s->number, 2, (int64_t[]){n, 1});
     Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, s->key_count);
     if (s->key_count == 1)
@@ -164,7 +164,7 @@ static Instruction *index_vectors(const Split *s, Instruction *keys)
         Instruction *x = keys;
         stride /= size;
         x = rw_binary(r, OP_DIVIDE, x->shape, x, splat(s, x->shape, stride));
-        if (c > 0) /* the first one of a key behind the last place leads outside */
+        if (c > 0) /* the first one of a key behind the last position leads outside */
             x = rw_binary(r, OP_REMAINDER, x->shape, x, splat(s, x->shape, size));
         parts[c] = rw_reshape(r, one, x);
     }
@@ -181,7 +181,7 @@ static Instruction *low_bits(const Split *s, Computation *by, Instruction *key)
     Module *m = s->r->m;
     DType t = s->number == DT_S64 ? DT_U64 : DT_U32;
     int64_t mask = 1;
-    while (mask < s->places) /* keys go up to s->places */
+    while (mask < s->positions) /* keys go up to s->positions */
         mask = 2 * mask + 1;
     const Shape *scalar = shape_scalar(m->intern, t);
     Literal *bits = literal_create(m->arena, scalar);
@@ -197,15 +197,15 @@ static Instruction *sort_keys(const Split *s, Instruction **keys)
     Rewriter *r = s->r;
     Intern *t = r->m->intern;
     int64_t n = (*keys)->shape->dims[0];
-    DType place = n > INT32_MAX ? DT_S64 : DT_S32;
+    DType position = n > INT32_MAX ? DT_S64 : DT_S32;
     Computation *by = module_add_computation(r->m, "by_place");
-    const Shape *scalars[2] = {shape_scalar(t, s->number), shape_scalar(t, place)};
+    const Shape *scalars[2] = {shape_scalar(t, s->number), shape_scalar(t, position)};
     Instruction *p[4];
     for (uint32_t i = 0; i < 4; i++)
         p[i] = computation_add_parameter(by, i, scalars[i / 2], NULL);
     by->root = computation_add(by, OP_COMPARE, shape_scalar(t, DT_PRED), 2, p, NULL);
     inst_set_int(by->root, ATTR_DIRECTION, DIRECTION_LT);
-    const Shape *lists[2] = {(*keys)->shape, vector(s, place, n)};
+    const Shape *lists[2] = {(*keys)->shape, vector(s, position, n)};
     Instruction *operands[2] = {*keys, counted(s, lists[1], 0)};
     Instruction *sort = rw_add(r, OP_SORT, shape_tuple(t, 2, lists), 2, operands);
     inst_set_ints(sort, ATTR_DIMENSIONS, &(int64_t){0}, 1);
@@ -254,7 +254,7 @@ static Instruction *first_rows(const Split *s, Instruction *x, int64_t n)
 
 /* -- scatters ----------------------------------------------------------------------------------------- */
 
-/* Keys of which equal ones that lead to a place stand side by side. */
+/* Keys of which equal ones that lead to a position stand side by side. */
 static Instruction *scatter_runs(const Split *s, Instruction *const *arrays,
                                  Instruction *keys, Instruction *const *updates)
 {
@@ -353,7 +353,7 @@ static Instruction *scatter_pieces(const Split *s, Instruction *array, Instructi
     Instruction *by_piece =
         rw_reshape(r, rw_shape(r, s->number, 2, (int64_t[]){pieces, PIECE}), keys);
     Instruction *belong = continues(s, by_piece);
-    Instruction *nowhere = splat(s, by_piece->shape, s->places);
+    Instruction *nowhere = splat(s, by_piece->shape, s->positions);
     Instruction *own = rw_reshape(r, keys->shape, select(s, belong, nowhere, by_piece));
     array = scatter_runs(s, &array, own, &rows);
     Instruction *heads = sum_heads(s, x, at, belong);
@@ -361,9 +361,9 @@ static Instruction *scatter_pieces(const Split *s, Instruction *array, Instructi
     head_keys = dim_slice(s, head_keys, 1, (SliceDim){0, 1, 1});
     head_keys = rw_reshape(r, vector(s, s->number, pieces), head_keys);
     int64_t more = pieces > 2 * PIECE ? (PIECE - pieces % PIECE) % PIECE : 0;
-    head_keys =
-        rw_fill_up(r, head_keys,
-                   splat(s, shape_scalar(r->m->intern, s->number), s->places), 0, more);
+    head_keys = rw_fill_up(r, head_keys,
+                           splat(s, shape_scalar(r->m->intern, s->number), s->positions),
+                           0, more);
     return scatter_pieces(s, array, head_keys, heads, NULL);
 }
 
@@ -420,7 +420,7 @@ static Instruction *scatter_sums(const Split *s, Instruction *keys, Instruction 
     Instruction *after = rw_add(r, OP_CONCATENATE, keys->shape, 2, next);
     inst_set_ints(after, ATTR_DIMENSIONS, &(int64_t){0}, 1);
     Instruction *ends = compare(s, keys, after, DIRECTION_NE);
-    keys = select(s, ends, keys, splat(s, keys->shape, s->places));
+    keys = select(s, ends, keys, splat(s, keys->shape, s->positions));
     Instruction *array = s->inst->operands[0];
     Instruction *out = scatter_runs(s, &array, keys, &sums);
     inst_set_int(out, ATTR_INDICES_ARE_SORTED, 0);
@@ -428,7 +428,7 @@ static Instruction *scatter_sums(const Split *s, Instruction *keys, Instruction 
     return out;
 }
 
-/* -- few places --------------------------------------------------------------------------------------- */
+/* -- few positions --------------------------------------------------------------------------------------- */
 
 /* Sums and products, whose parts may be made one by one. */
 static bool has_identity(const Split *s)
@@ -439,7 +439,7 @@ static bool has_identity(const Split *s)
            s->inst->operands[2]->shape->dtype == t;
 }
 
-/* Sums of integers, which one kernel makes: blocks have all places in shared memory. */
+/* Sums of integers, which one kernel makes: blocks have all positions in shared memory. */
 static bool is_histogram(const Split *s)
 {
     DType t = s->inst->operands[0]->shape->dtype;
@@ -448,19 +448,19 @@ static bool is_histogram(const Split *s)
            inst_ints(s->inst, ATTR_UPDATE_WINDOW_DIMS).count == 0;
 }
 
-/* Many scalars for few places: each of `batches` parts has places of its own, which lie in shared memory. */
+/* Many scalars for few positions: each of `batches` parts has positions of its own, which lie in shared memory. */
 static int64_t count_batches(const Split *s)
 {
     const Shape *x = s->inst->operands[0]->shape,
                 *update = s->inst->operands[s->count + 1]->shape;
-    if (!has_identity(s) || s->batch.count != 0 || shape_elements(x) != s->places ||
-        s->places > BATCH_PLACES_BYTES / shared_bytes(x->dtype) ||
+    if (!has_identity(s) || s->batch.count != 0 || shape_elements(x) != s->positions ||
+        s->positions > BATCH_POSITIONS_BYTES / shared_bytes(x->dtype) ||
         shape_elements(update) != s->updates || is_histogram(s))
         return 0;
     bool by_atomics = scatter_atomic_operation(s->inst) != OP_COUNT;
     int64_t most = by_atomics ? MOST_BATCHES : MOST_WARP_BATCHES,
-            batches = s->updates / BATCH_UPDATES, few = s->updates / (3 * s->places);
-    batches = batches < few ? batches : few; /* places are read, too */
+            batches = s->updates / BATCH_UPDATES, few = s->updates / (3 * s->positions);
+    batches = batches < few ? batches : few; /* positions are read, too */
     return batches < most ? batches : most;
 }
 
@@ -475,14 +475,14 @@ static Instruction *scatter_batches(const Split *s, int64_t batches)
     Instruction *x = s->inst->operands[0], *keys = find_keys(s, true);
     DType t = x->shape->dtype;
     int64_t size = (s->updates + batches - 1) / batches;
-    Instruction *outside = splat(s, shape_scalar(r->m->intern, s->number), s->places);
+    Instruction *outside = splat(s, shape_scalar(r->m->intern, s->number), s->positions);
     keys = rw_fill_up(r, keys, outside, 0, size * batches - s->updates);
     keys = rw_reshape(r, rw_shape(r, s->number, 3, (int64_t[]){batches, size, 1}), keys);
     Instruction *updates = rw_reshape(r, vector(s, t, s->updates), update_list(s, 0));
     updates = rw_reshape(r, rw_shape(r, t, 2, (int64_t[]){batches, size}),
                          first_rows(s, updates, size * batches));
     double none = rw_reducer_op(inst_called(s->inst, 0)) == OP_MULTIPLY ? 1 : 0;
-    const Shape *parts = rw_shape(r, t, 2, (int64_t[]){batches, s->places});
+    const Shape *parts = rw_shape(r, t, 2, (int64_t[]){batches, s->positions});
     Instruction *operands[3] = {rw_splat(r, parts, none), keys, updates};
     Instruction *sums = rw_like(r, s->inst, parts, 3, operands);
     inst_set_ints(sums, ATTR_UPDATE_WINDOW_DIMS, NULL, 0);
@@ -492,7 +492,7 @@ static Instruction *scatter_batches(const Split *s, int64_t batches)
     inst_set_ints(sums, ATTR_SCATTER_INDICES_BATCHING_DIMS, &(int64_t){0}, 1);
     inst_set_int(sums, ATTR_INDEX_VECTOR_DIM, 2);
     inst_set_int(sums, ATTR_INDICES_ARE_SORTED, 0);
-    Instruction *all = rw_binary(r, OP_REDUCE, vector(s, t, s->places), sums,
+    Instruction *all = rw_binary(r, OP_REDUCE, vector(s, t, s->positions), sums,
                                  rw_splat(r, shape_scalar(r->m->intern, t), none));
     inst_set_ints(all, ATTR_DIMENSIONS, &(int64_t){0}, 1);
     inst_set_computation(all, ATTR_TO_APPLY, inst_called(s->inst, 0));
@@ -533,7 +533,7 @@ static Instruction *split(const Split *s)
         inst_bool(s->inst, ATTR_INDICES_ARE_SORTED) && s->index_batch.count == 0;
     bool scans = is_scanned(s), cuts = has_identity(s) && !scans;
     Instruction *keys = find_keys(s, is_sorted);
-    Instruction *outside = splat(s, shape_scalar(r->m->intern, s->number), s->places);
+    Instruction *outside = splat(s, shape_scalar(r->m->intern, s->number), s->positions);
     if (cuts && s->updates > 2 * PIECE)
         keys = rw_fill_up(r, keys, outside, 0, (PIECE - s->updates % PIECE) % PIECE);
     Instruction *at = is_sorted ? NULL : sort_keys(s, &keys);
@@ -574,16 +574,16 @@ static bool describe(Split *s)
     s->vector_dim = (uint32_t)inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0);
     s->key_count = s->placed.count + s->batch.count;
     s->key_dims = ARENA_ARRAY(s->r->scratch, int64_t, s->key_count + 1u);
-    s->places = s->updates = 1;
+    s->positions = s->updates = 1;
     for (int64_t d = 0; d < x->rank; d++) {
         if (ints_contain(s->placed, d) || ints_contain(s->batch, d))
             s->key_dims[taken++] = d;
     }
     for (uint32_t i = 0; i < s->key_count; i++)
-        s->places *= x->dims[s->key_dims[i]];
+        s->positions *= x->dims[s->key_dims[i]];
     for (uint32_t d = 0; d < s->indices->rank; d++)
         s->updates *= d == s->vector_dim ? 1 : s->indices->dims[d];
-    s->number = s->places >= INT32_MAX ? DT_S64 : DT_S32;
+    s->number = s->positions >= INT32_MAX ? DT_S64 : DT_S32;
     bool is_sorted = inst_bool(inst, ATTR_INDICES_ARE_SORTED) && s->batch.count == 0;
     return s->updates >= LEAST_UPDATES && s->updates <= INT32_MAX - PIECE &&
            s->key_count > 0 && shape_elements(x) > 0 &&

@@ -90,7 +90,7 @@ static Instruction *with_nan_last(const Instruction *c)
     return both(compare(a, b, c->shape, direction), decides, OP_OR);
 }
 
-/* Merges look for places by halving, which loses elements where NaN is neither less nor greater than
+/* Merges look for positions by halving, which loses elements where NaN is neither less nor greater than
  * anything: in the comparators of the steps it is greater. */
 static void order_nan(Split *s, Instruction *sort)
 {

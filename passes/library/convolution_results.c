@@ -15,16 +15,16 @@
 static const DimLabels *turned_labels(Arena *a, const DimLabels *old, Ints order)
 {
     DimLabels *l = ARENA_NEW(a, DimLabels);
-    int64_t *places = ARENA_ARRAY(a, int64_t, (size_t)old->spatial_rank + 1);
+    int64_t *positions = ARENA_ARRAY(a, int64_t, (size_t)old->spatial_rank + 1);
     char *text = ARENA_ARRAY(a, char, (size_t)order.count + 1);
     for (uint32_t d = 0; d < order.count; d++)
         text[d] = old->out_text[order.data[d]];
     for (uint32_t i = 0; i < old->spatial_rank; i++)
-        places[i] = ints_find(order, old->out_spatial[i]);
+        positions[i] = ints_find(order, old->out_spatial[i]);
     *l = *old;
     l->out_batch = ints_find(order, old->out_batch);
     l->out_feature = ints_find(order, old->out_feature);
-    l->out_spatial = places;
+    l->out_spatial = positions;
     l->out_text = text;
     return l;
 }

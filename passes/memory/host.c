@@ -30,7 +30,7 @@ typedef struct Host {
     bool *wanted; /* [sets] by the first of them: something is moved to the host there */
     const Instruction *
         *why;    /* [sets] what cannot be with memory of the host; NULL: nothing */
-    bool **kept; /* [computations][instructions] MoveToHost with a place of its own */
+    bool **kept; /* [computations][instructions] MoveToHost with a position of its own */
 } Host;
 
 static bool is_to_host(const Instruction *inst)
@@ -200,7 +200,7 @@ static const Shape *placed(const Host *h, const Instruction *inst, const Shape *
     return shape_tuple(t, s->rank, elements);
 }
 
-static void place_all(const Host *h, const Computation *comp)
+static void set_memories(const Host *h, const Computation *comp)
 {
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         size_t leaf = 0;
@@ -335,7 +335,7 @@ bool pass_host_memory(Module *m, PassContext *cx)
         check(&h, programs.data[c]);
     warn(&h);
     for (uint32_t c = 0; c < programs.count; c++)
-        place_all(&h, programs.data[c]);
+        set_memories(&h, programs.data[c]);
     for (uint32_t c = 0; c < programs.count; c++)
         computation_replace_each(programs.data[c], transferred, &h, cx->scratch);
     pass_dce(m, cx);

@@ -3,7 +3,7 @@
  *
  * Edges: operands and control predecessors first; who reads a value that is replaced in place - by
  * an update, or by the next step of a loop or the donated result - before that happens, where this
- * is possible at all. Places are the leaves of instructions' shapes, numbered throughout; values that
+ * is possible at all. Positions are the leaves of instructions' shapes, numbered throughout; values that
  * lie in one buffer - updates in place, loops - count where that begins, results of the computation
  * where its caller does. */
 #ifndef GXC_PASSES_SCHEDULE_GRAPH_H

@@ -1,7 +1,7 @@
 /* Scheduling groups as a program may write them become ones that a schedule can keep.
  *
  *   s = start(x), {7}   a = add(y, y), {7}   d = done(s), {7}   g = fusion(y), {7}    (g holds a dot)
- *   ->  the same without a's: additions are not worth a place
+ *   ->  the same without a's: additions are not worth a buffer
  *
  * Members are starts, dones, and kernels that hold products; a group of one member, or of an id
  * that no asynchronous operation has, is none. What is free and lies between members joins them.

@@ -249,7 +249,7 @@ static void init(Latency *l, const uint32_t *base)
 /* -- limits --------------------------------------------------------------------------------------- */
 
 /* What it calls has streams left for it. */
-static bool has_room_inside(const Latency *l, const Instruction *inst)
+static bool fits_inside(const Latency *l, const Instruction *inst)
 {
     for (uint32_t k = 0; op_is(inst->op, OPF_CONTROL) && k < inst_called_count(inst);
          k++) {
@@ -296,13 +296,13 @@ static bool group_may_fly(const Latency *l, uint32_t group)
     return fits || used == 0;
 }
 
-static bool may_place(const Latency *l, uint32_t x)
+static bool may_schedule(const Latency *l, uint32_t x)
 {
     if (x >= l->count)
         return group_may_fly(l, x - l->count);
     if (l->start[x] != NULL)
         return may_fly(l, l->start[x]);
-    return has_room_inside(l, l->g->comp->instructions[x]);
+    return fits_inside(l, l->g->comp->instructions[x]);
 }
 
 /* -- placing -------------------------------------------------------------------------------------- */
@@ -418,7 +418,7 @@ static void land(Latency *l, uint32_t start)
     l->used[resource_of(l->g->comp->instructions[start])]--;
 }
 
-static void place(Latency *l, uint32_t x)
+static void schedule_next(Latency *l, uint32_t x)
 {
     const Instruction *inst = l->g->comp->instructions[x];
     const Instruction *start = l->start[x];
@@ -455,7 +455,7 @@ static void place(Latency *l, uint32_t x)
         pass_fence(l);
 }
 
-static void place_group(Latency *l, uint32_t group)
+static void schedule_group(Latency *l, uint32_t group)
 {
     l->opened = group + 1;
     l->waiting[RESOURCE_COLLECTIVE] -= has_done(l, group);
@@ -470,7 +470,7 @@ static void place_group(Latency *l, uint32_t group)
                                                    : &l->inner_starts;
         if (next->count == 0)
             break;
-        place(l, heap_take(next, 0));
+        schedule_next(l, heap_take(next, 0));
     }
     l->opened = 0;
 }
@@ -484,7 +484,7 @@ static bool take_allowed(Latency *l, Heap *h, uint32_t *out)
     bool found = false;
     while (!found && h->count != 0 && n < LOOKED_AT) {
         uint32_t x = heap_take(h, 0);
-        found = may_place(l, x);
+        found = may_schedule(l, x);
         if (found)
             *out = x;
         else
@@ -577,7 +577,7 @@ static bool take_smaller(Latency *l, int64_t most, uint32_t *out)
         for (uint32_t i = 0; i < heaps[h]->count && i < LOOKED_AT; i++) {
             uint32_t x = heaps[h]->list[i];
             int64_t n = gain(l, x);
-            if (n > most && may_place(l, x)) {
+            if (n > most && may_schedule(l, x)) {
                 most = n;
                 best = heaps[h];
                 at = i;
@@ -590,7 +590,7 @@ static bool take_smaller(Latency *l, int64_t most, uint32_t *out)
 }
 
 /* A stream is free that a done waits for. */
-static bool has_room_for_dones(const Latency *l)
+static bool has_slot_for_dones(const Latency *l)
 {
     bool has_capacity = l->waiting_groups != 0;
     for (int r = 0; r < RESOURCE_COUNT; r++)
@@ -602,7 +602,7 @@ static bool has_room_for_dones(const Latency *l)
 static bool take_any(Latency *l, Heap **from, uint32_t *out)
 {
     *from = &l->dones;
-    if (has_room_for_dones(l) && take_allowed(l, &l->dones, out))
+    if (has_slot_for_dones(l) && take_allowed(l, &l->dones, out))
         return true;
     if (take_start(l, l->now, false, out) || take_start_before_kernel(l, out)) {
         *from = NULL;
@@ -666,9 +666,9 @@ int64_t latency_order(const Graph *g, CostModel *cost, const LatencyLimits *limi
     while (l.at != 0) {
         uint32_t x = take_next(&l);
         if (x >= l.count)
-            place_group(&l, x - l.count);
+            schedule_group(&l, x - l.count);
         else
-            place(&l, x);
+            schedule_next(&l, x);
     }
     *out_use = l.most_used;
     return l.most_live;

@@ -142,29 +142,30 @@ static void mark_needs(Mark *k, Instruction *inst)
 static bool narrow_barriers(Computation *comp, const Mark *k, Arena *scratch)
 {
     bool changed = false;
-    uint32_t **place = ARENA_ARRAY(scratch, uint32_t *, comp->instruction_count);
+    uint32_t **position = ARENA_ARRAY(scratch, uint32_t *, comp->instruction_count);
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (k->live[inst->id] && is_element(inst) &&
             k->is_narrow[inst->operands[0]->id]) {
             uint32_t b = inst->operands[0]->id;
-            if (place[b] == NULL)
-                place[b] = ARENA_ARRAY(scratch, uint32_t, inst->operands[0]->shape->rank);
-            place[b][inst_int(inst, ATTR_INDEX, 0)] = 1;
+            if (position[b] == NULL)
+                position[b] =
+                    ARENA_ARRAY(scratch, uint32_t, inst->operands[0]->shape->rank);
+            position[b][inst_int(inst, ATTR_INDEX, 0)] = 1;
         }
     }
     for (Instruction *barrier = inst_first(comp); barrier; barrier = inst_next(barrier)) {
         if (!k->live[barrier->id] || !k->is_narrow[barrier->id] ||
-            place[barrier->id] == NULL)
+            position[barrier->id] == NULL)
             continue;
         Instruction *tuple = barrier->operands[0];
         const Shape **shapes = ARENA_ARRAY(scratch, const Shape *, tuple->operand_count);
         uint32_t n = 0;
         for (uint32_t e = 0; e < tuple->operand_count; e++) {
-            if (place[barrier->id][e] == 0)
+            if (position[barrier->id][e] == 0)
                 continue;
             shapes[n] = tuple->shape->elements[e];
             tuple->operands[n] = tuple->operands[e];
-            place[barrier->id][e] = n++;
+            position[barrier->id][e] = n++;
         }
         if (n == tuple->operand_count)
             continue;
@@ -179,9 +180,10 @@ static bool narrow_barriers(Computation *comp, const Mark *k, Arena *scratch)
     if (!changed)
         return false;
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (k->live[inst->id] && is_element(inst) && place[inst->operands[0]->id] != NULL)
+        if (k->live[inst->id] && is_element(inst) &&
+            position[inst->operands[0]->id] != NULL)
             inst_set_int(inst, ATTR_INDEX,
-                         place[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)]);
+                         position[inst->operands[0]->id][inst_int(inst, ATTR_INDEX, 0)]);
     }
     return true;
 }

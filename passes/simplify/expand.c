@@ -30,8 +30,8 @@ static Instruction *topk_of(Rewriter *r, Instruction *inst, bool largest)
     if (!rw_is_static(s) || s->rank == 0)
         return NULL;
     const Shape *positions = shape_with_dtype(r->m->intern, s, DT_S32);
-    Instruction *place = rw_add(r, OP_IOTA, positions, 0, NULL);
-    inst_set_int(place, ATTR_IOTA_DIMENSION, (int64_t)s->rank - 1);
+    Instruction *position = rw_add(r, OP_IOTA, positions, 0, NULL);
+    inst_set_int(position, ATTR_IOTA_DIMENSION, (int64_t)s->rank - 1);
 
     Computation *by = module_add_computation(r->m, "topk_order");
     const Shape *value = shape_scalar(r->m->intern, s->dtype);
@@ -46,7 +46,7 @@ static Instruction *topk_of(Rewriter *r, Instruction *inst, bool largest)
         inst_set_int(by->root, ATTR_TYPE, COMPARE_TOTALORDER);
 
     const Shape *shapes[2] = {s, positions};
-    Instruction *operands[2] = {x, place};
+    Instruction *operands[2] = {x, position};
     Instruction *sort =
         rw_add(r, OP_SORT, shape_tuple(r->m->intern, 2, shapes), 2, operands);
     int64_t last = (int64_t)s->rank - 1;

@@ -158,7 +158,7 @@ static Instruction *roots(Rewriter *r, DType t, Instruction *at, int64_t n, bool
     return complex_of(r, re, positive ? im : rw_unary(r, OP_NEGATE, real, im));
 }
 
-/* The roots of order n by the products of the places along two dimensions. */
+/* The roots of order n by the products of the positions along two dimensions. */
 static Instruction *wave(Rewriter *r, DType t, int64_t rows, int64_t columns, int64_t n,
                          bool positive)
 {
@@ -260,7 +260,7 @@ static Instruction *chirp(Rewriter *r, DType t, Instruction *at, int64_t n, bool
 }
 
 /* The transform of what the chirp is convolved with: it at the distance from 0 around a circle
- * of m places, 0 where that is n and more. */
+ * of m positions, 0 where that is n and more. */
 static Instruction *chirp_filter(Rewriter *r, DType t, int64_t n, int64_t m,
                                  bool positive)
 {
@@ -275,7 +275,7 @@ static Instruction *chirp_filter(Rewriter *r, DType t, int64_t n, int64_t m,
     return transform(r, w, false);
 }
 
-/* Places of the convolution. */
+/* Positions of the convolution. */
 static int64_t circle_of(int64_t n)
 {
     int64_t m = 1;
@@ -335,7 +335,7 @@ static Instruction *transform(Rewriter *r, Instruction *x, bool is_inverse)
 
 /* -- real rows ------------------------------------------------------------------------------------- */
 
-/* Of the parts a, b of z[k] and c, d of z[m - k]: the transforms of the even places and of the odd ones,
+/* Of the parts a, b of z[k] and c, d of z[m - k]: the transforms of the even positions and of the odd ones,
  * ((a + c) / 2, (b - d) / 2) and ((b + d) / 2, (c - a) / 2). */
 static Instruction *halves_joined(Rewriter *r, Instruction *z, int64_t n)
 {
@@ -380,7 +380,7 @@ static Instruction *mirrored(Rewriter *r, Instruction *x, int64_t n)
     return joined(r, x, matrix_conjugate(r, back));
 }
 
-/* s + i w d, s and d = x[k] +- conj x[n / 2 - k]: frequencies of even places + i odd ones. Those of x[0] and of
+/* s + i w d, s and d = x[k] +- conj x[n / 2 - k]: frequencies of even positions + i odd ones. Those of x[0] and of
  * x[n / 2] are real. */
 static Instruction *halves_split(Rewriter *r, Instruction *x, int64_t n)
 {

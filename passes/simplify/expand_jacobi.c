@@ -4,7 +4,7 @@
  *   syevd:  (p q) = columns i and n/2 + i;  a = j^H a j, v = v j, j the rotations that make a[p, q] zero
  *   gesvd:  a = a j, v = v j, j the rotations that make columns p and q orthogonal (Hestenes, 1958)
  *
- * after which the columns move on by one place. Sweeps end where nothing is left to do, or at SWEEPS_MOST. Matrices are
+ * after which the columns move on by one position. Sweeps end where nothing is left to do, or at SWEEPS_MOST. Matrices are
  * [batch, rows, columns] here; of v (and of a for gesvd) the transpose is kept, so that a rotation is of whole rows.
  * Signs of vectors are chosen as the evaluator chooses them (ir/eval/jacobi.c). */
 #include <math.h>
@@ -158,8 +158,8 @@ static Instruction *cut(Rewriter *r, Instruction *x, bool rows, int64_t first,
                 : matrix_part(r, x, 0, s->dims[1], first, count);
 }
 
-/* Halves a and b one behind the other, each row, or column, but the first one place on: a to the right, then b to the
- * left. After as many times as there are rows less one, each has its place again, and has met all others. */
+/* Halves a and b one behind the other, each row, or column, but the first one position on: a to the right, then b to the
+ * left. After as many times as there are rows less one, each has its position again, and has met all others. */
 static Instruction *moved_on(Rewriter *r, Instruction *a, Instruction *b, bool rows)
 {
     int64_t h = a->shape->dims[rows ? 1 : 2];
@@ -187,8 +187,8 @@ static Instruction *order_of(Rewriter *r, Instruction **values, int64_t directio
 {
     const Shape *s = (*values)->shape,
                 *numbers = shape_with_dtype(r->m->intern, s, DT_S32);
-    Instruction *place = rw_add(r, OP_IOTA, numbers, 0, NULL);
-    inst_set_int(place, ATTR_IOTA_DIMENSION, 1);
+    Instruction *position = rw_add(r, OP_IOTA, numbers, 0, NULL);
+    inst_set_int(position, ATTR_IOTA_DIMENSION, 1);
     Computation *by = module_add_computation(r->m, "columns_order");
     const Shape *value = shape_scalar(r->m->intern, s->dtype),
                 *index = shape_scalar(r->m->intern, DT_S32);
@@ -199,7 +199,7 @@ static Instruction *order_of(Rewriter *r, Instruction **values, int64_t directio
     by->root = computation_add(by, OP_COMPARE, shape_scalar(r->m->intern, DT_PRED), 2,
                                pair, NULL);
     inst_set_int(by->root, ATTR_DIRECTION, direction);
-    Instruction *both[2] = {*values, place};
+    Instruction *both[2] = {*values, position};
     Instruction *sort =
         rw_add(r, OP_SORT, shape_tuple(r->m->intern, 2, (const Shape *[2]){s, numbers}),
                2, both);

@@ -118,7 +118,7 @@ Instruction *expand_pivots(Rewriter *r, Instruction *inst, const LapackCall *how
 /* -- systems of sparse matrices --------------------------------------------------------------- */
 
 /* Of each element, where it lies in the matrix by rows; -1: nowhere. Rows begin at `begins`. */
-static Instruction *places(Rewriter *r, Instruction *columns, Instruction *begins)
+static Instruction *positions(Rewriter *r, Instruction *columns, Instruction *begins)
 {
     int64_t count = columns->shape->dims[0], n = begins->shape->dims[0] - 1;
     const Shape *each = columns->shape,
@@ -159,7 +159,7 @@ Instruction *expand_csrlsvqr(Rewriter *r, Instruction *inst, const LapackCall *h
     int64_t n = inst->shape->dims[0];
     Instruction *x = matrix_by_rows(r, inst->operands[0]),
                 *b = as_column(r, inst->operands[3]), *pivots;
-    Instruction *at = places(r, inst->operands[1], inst->operands[2]);
+    Instruction *at = positions(r, inst->operands[1], inst->operands[2]);
     Instruction *both = matrix_joined(r, dense(r, x, at, n), b, false);
     both = expand_lu(r, both, n, &pivots);
     Instruction *operands[2] = {matrix_part(r, both, 0, n, 0, n),

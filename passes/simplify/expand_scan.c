@@ -47,7 +47,7 @@ static Computation *make_condition(const Scan *s)
     return comp;
 }
 
-/* Operands of a dynamic slice or update at place `at` of dimension d. */
+/* Operands of a dynamic slice or update at position `at` of dimension d. */
 static uint32_t add_starts(const Scan *s, Computation *comp, uint32_t rank,
                            Instruction *at, Instruction **out)
 {

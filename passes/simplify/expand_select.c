@@ -8,7 +8,7 @@
 #include "ir/kernel/kind.h"
 #include "passes/simplify/expand.h"
 
-/* The places that windows select go through a reduce-window as pairs of an element and its number; one
+/* The positions that windows select go through a reduce-window as pairs of an element and its number; one
  * that is not there has the number -1, and is kept only until one comes that is there. */
 static Computation *selection_of_present(Rewriter *r, Computation *select, DType number)
 {
@@ -124,7 +124,7 @@ Instruction *expand_select_and_scatter(Rewriter *r, Instruction *inst, Instructi
     return rows->shape == s ? rows : rw_unary(r, OP_COPY, s, rows);
 }
 
-/* Kernels find the windows of a place where its elements lie side by side. */
+/* Kernels find the windows of a position where its elements lie side by side. */
 static Instruction *dilated(Rewriter *r, Instruction *inst)
 {
     const Window *w = inst_window(inst);
@@ -139,10 +139,10 @@ static Instruction *dilated(Rewriter *r, Instruction *inst)
 enum {
     LEAST_ELEMENTS = 1 << 14,
     MOST_WINDOWS = 16 /* that may hold one element */,
-    MOST_PLACES = 32 /* of a window */
+    MOST_POSITIONS = 32 /* of a window */
 };
 
-/* Windows that can hold one place along a dimension. */
+/* Windows that can hold one position along a dimension. */
 static int64_t holders(const WindowDim *w)
 {
     int64_t span = (w->size - 1) * w->window_dilation + 1;
@@ -163,7 +163,7 @@ static Instruction *of_window(Rewriter *r, const Instruction *inst, Instruction 
     int64_t *padded = ARENA_ARRAY(r->scratch, int64_t, rank);
     int64_t *spread = ARENA_ARRAY(r->scratch, int64_t, 2 * (size_t)rank);
     int64_t *merged = ARENA_ARRAY(r->scratch, int64_t, rank);
-    int64_t *place = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t *position = ARENA_ARRAY(r->scratch, int64_t, rank);
     for (uint32_t d = 0; d < rank; d++) {
         int64_t low = w[d].pad_low, stride = w[d].stride;
         padded[d] = (s->dims[d] - 1 + low) / stride + 1;
@@ -171,7 +171,7 @@ static Instruction *of_window(Rewriter *r, const Instruction *inst, Instruction 
         padding[d].high = padded[d] - from->dims[d] - back[d];
         spread[2 * d] = padded[d];
         spread[2 * d + 1] = stride;
-        place[d] = 2 * (int64_t)d;
+        position[d] = 2 * (int64_t)d;
         merged[d] = padded[d] * stride;
         cut[d] = (SliceDim){low, low + s->dims[d], 1};
     }
@@ -179,7 +179,7 @@ static Instruction *of_window(Rewriter *r, const Instruction *inst, Instruction 
     *p = (Padding){rank, padding};
     x = rw_binary(r, OP_PAD, rw_shape(r, t, rank, padded), x, none);
     inst_set(x, (Attr){.id = ATTR_PADDING, .padding = p});
-    x = rw_broadcast(r, rw_shape(r, t, 2 * rank, spread), x, rank, place);
+    x = rw_broadcast(r, rw_shape(r, t, 2 * rank, spread), x, rank, position);
     x = rw_reshape(r, rw_shape(r, t, rank, merged), x);
     return rw_slice(r, rw_shape(r, t, rank, s->dims), x, cut);
 }
@@ -206,13 +206,13 @@ static int64_t count_holders(Rewriter *r, const Instruction *inst)
     return size > 1 ? all : 0;
 }
 
-/* Places of a window: numbers count so many along a dimension, the last one fastest. */
-static int64_t places_along(const WindowDim *w)
+/* Positions of a window: numbers count so many along a dimension, the last one fastest. */
+static int64_t positions_along(const WindowDim *w)
 {
     return holders(w) * w->stride;
 }
 
-/* The computation compares its two parameters, and all windows are full: places may be told by their numbers in the
+/* The computation compares its two parameters, and all windows are full: positions may be told by their numbers in the
  * window. */
 static bool has_plain_windows(const Instruction *inst)
 {
@@ -223,16 +223,16 @@ static bool has_plain_windows(const Instruction *inst)
         if (w->dims[d].window_dilation != 1 || w->dims[d].pad_low != 0 ||
             w->dims[d].pad_high != 0 || w->dims[d].reversal)
             return false;
-        all *= places_along(&w->dims[d]);
+        all *= positions_along(&w->dims[d]);
         size *= w->dims[d].size;
     }
-    return all < UINT8_MAX && size <= MOST_PLACES && select->root->op == OP_COMPARE &&
+    return all < UINT8_MAX && size <= MOST_POSITIONS && select->root->op == OP_COMPARE &&
            select->root->operands[0] == select->parameters[0] &&
            select->root->operands[1] == select->parameters[1];
 }
 
-/* For each window the number, in the window, of the place that it selects (u8). */
-static Instruction *selected_places(Rewriter *r, const Instruction *inst)
+/* For each window the number, in the window, of the position that it selects (u8). */
+static Instruction *selected_positions(Rewriter *r, const Instruction *inst)
 {
     Intern *t = r->m->intern;
     const Instruction *compare = inst_called(inst, 0)->root;
@@ -240,7 +240,7 @@ static Instruction *selected_places(Rewriter *r, const Instruction *inst)
     const WindowDim *w = inst_window(inst)->dims;
     const Shape *windows = inst->operands[1]->shape;
     const Shape *values = rw_shape(r, x->shape->dtype, windows->rank, windows->dims);
-    const Shape *places = shape_with_dtype(t, values, DT_U8);
+    const Shape *positions = shape_with_dtype(t, values, DT_U8);
     const Shape *pred = shape_with_dtype(t, values, DT_PRED);
     int64_t size = 1;
     for (uint32_t d = 0; d < windows->rank; d++)
@@ -253,26 +253,27 @@ static Instruction *selected_places(Rewriter *r, const Instruction *inst)
             cut[d] = (SliceDim){at, at + (windows->dims[d] - 1) * w[d].stride + 1,
                                 w[d].stride};
             number += at * base;
-            base *= places_along(&w[d]);
+            base *= positions_along(&w[d]);
         }
         Instruction *value = rw_slice(r, values, x, cut);
-        Instruction *place = rw_splat_int(r, places, number);
+        Instruction *position = rw_splat_int(r, positions, number);
         if (i > 0) {
             Instruction *keeps =
                 rw_like(r, compare, pred, 2, (Instruction *[]){best, value});
-            place =
-                rw_add(r, OP_SELECT, places, 3, (Instruction *[]){keeps, chosen, place});
+            position = rw_add(r, OP_SELECT, positions, 3,
+                              (Instruction *[]){keeps, chosen, position});
             value =
                 rw_add(r, OP_SELECT, values, 3, (Instruction *[]){keeps, best, value});
         }
         best = value;
-        chosen = place;
+        chosen = position;
     }
     return chosen;
 }
 
 /* The number of each element in the window `back` before the last one that begins there or before. */
-static Instruction *own_places(Rewriter *r, const Instruction *inst, const int64_t *back)
+static Instruction *window_numbers(Rewriter *r, const Instruction *inst,
+                                   const int64_t *back)
 {
     const WindowDim *w = inst_window(inst)->dims;
     const Shape *s = rw_shape(r, DT_S32, inst->shape->rank, inst->shape->dims);
@@ -287,7 +288,7 @@ static Instruction *own_places(Rewriter *r, const Instruction *inst, const int64
             x = rw_binary(r, OP_MULTIPLY, s, x, rw_splat_int(r, s, base));
             sum = sum == NULL ? x : rw_binary(r, OP_ADD, s, sum, x);
         }
-        base *= places_along(&w[d]);
+        base *= positions_along(&w[d]);
     }
     Instruction *rest = rw_splat_int(r, s, fixed);
     return sum == NULL ? rest : rw_binary(r, OP_ADD, s, sum, rest);
@@ -318,7 +319,7 @@ static Instruction *by_windows(Rewriter *r, Instruction *inst)
     const Shape *numbered = rw_shape(r, number, s->rank, s->dims),
                 *summed = rw_shape(r, t, s->rank, s->dims);
     Instruction *numbers =
-        is_plain ? selected_places(r, inst) : selected_numbers(r, inst, NULL, number);
+        is_plain ? selected_positions(r, inst) : selected_numbers(r, inst, NULL, number);
     Instruction *none = rw_splat_int(r, shape_scalar(intern, numbers->shape->dtype),
                                      is_plain ? UINT8_MAX : -1);
     if (is_plain) /* made once: not again for each window that holds an element */
@@ -333,7 +334,7 @@ static Instruction *by_windows(Rewriter *r, Instruction *inst)
         Instruction *number_of =
             rw_convert(r, numbered, of_window(r, inst, numbers, back, none));
         if (is_plain)
-            own = own_places(r, inst, back);
+            own = window_numbers(r, inst, back);
         Instruction *source = of_window(r, inst, inst->operands[1], back, zero);
         Instruction *hit = rw_binary(
             r, OP_COMPARE, shape_with_dtype(intern, numbered, DT_PRED), number_of, own);

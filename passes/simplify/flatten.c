@@ -1,5 +1,5 @@
 /* A computation of its own for every caller: a condition, body or branch that several loops
- * or conditionals share is copied, for its values lie in one place each.
+ * or conditionals share is copied, for its values lie in one position each.
  *
  *   a = while(x), condition=c, body=b        a = while(x), condition=c, body=b
  *   d = while(y), condition=c, body=b   =>   d = while(y), condition=c.1, body=b.1

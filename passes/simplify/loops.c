@@ -230,14 +230,14 @@ static const Shape *kept_shape(const Loop *loop, const bool *keep)
 
 /* Element numbers of the reads of `tuple` after the removal. */
 static void renumber(Computation *comp, const Instruction *tuple, const bool *keep,
-                     const uint32_t *place)
+                     const uint32_t *position)
 {
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != tuple)
             continue;
         int64_t index = inst_int(inst, ATTR_INDEX, 0);
         if (keep[index])
-            inst_set_int(inst, ATTR_INDEX, place[index]);
+            inst_set_int(inst, ATTR_INDEX, position[index]);
         else
             computation_remove(comp, inst);
     }
@@ -273,10 +273,10 @@ static Instruction *kept_tuple(Instruction *tuple, const Shape *shape, const boo
 static void remove_elements(Loop *loop, const bool *keep, const Effects *has_effect,
                             Arena *scratch)
 {
-    uint32_t *place = ARENA_ARRAY(scratch, uint32_t, loop->count);
+    uint32_t *position = ARENA_ARRAY(scratch, uint32_t, loop->count);
     uint32_t n = 0;
     for (uint32_t i = 0; i < loop->count; i++) {
-        place[i] = n;
+        position[i] = n;
         n += keep[i];
     }
     const Shape *shape = kept_shape(loop, keep);
@@ -285,14 +285,14 @@ static void remove_elements(Loop *loop, const bool *keep, const Effects *has_eff
     drop_unneeded(loop->condition, has_effect, scratch);
     Computation *both[2] = {loop->condition, loop->body};
     for (int k = 0; k < 2; k++) {
-        renumber(both[k], both[k]->parameters[0], keep, place);
+        renumber(both[k], both[k]->parameters[0], keep, position);
         both[k]->parameters[0]->shape = shape;
         inst_forget_shape_facts(both[k]->parameters[0]);
         computation_sort(both[k]);
     }
     Instruction *inst = loop->inst;
     inst->operands[0] = kept_tuple(loop->init, shape, keep);
-    renumber(inst->parent, inst, keep, place);
+    renumber(inst->parent, inst, keep, position);
     inst->shape = shape;
     inst_forget_shape_facts(inst);
     if (config_has(inst, CONFIG_LOOP_INDEX))

@@ -244,17 +244,17 @@ bool rw_is_zero_size(const Shape *s)
 }
 
 Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
-                       const int64_t *place)
+                       const int64_t *position)
 {
     uint32_t rank = a->shape->rank, n = 0;
     int64_t *at = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
     int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
     int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank + 1u);
     for (uint32_t d = 0; d < rank; d++) {
-        if (place[d] < 0)
+        if (position[d] < 0)
             continue;
         sizes[n] = a->shape->dims[d];
-        at[n++] = place[d];
+        at[n++] = position[d];
     }
     a = rw_reshape(r, rw_shape(r, a->shape->dtype, n, sizes), a);
     bool is_sorted = true;

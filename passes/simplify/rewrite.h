@@ -65,9 +65,9 @@ Instruction *rw_splat_int(Rewriter *r, const Shape *shape, int64_t value);
 Instruction *rw_constant(Rewriter *r, const Literal *l);
 Instruction *rw_broadcast(Rewriter *r, const Shape *shape, Instruction *a, uint32_t count,
                           const int64_t *dims);
-/* a over `shape`: its dimension d stands at place[d], in any order; -1: it has one element and goes. */
+/* a over `shape`: its dimension d stands at position[d], in any order; -1: it has one element and goes. */
 Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
-                       const int64_t *place);
+                       const int64_t *position);
 /* a itself if it has the shape already. Equal element counts. */
 Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a);
 /* x, whose dimensions are those of s already, copied if they lie in another order. */

@@ -36,18 +36,18 @@ static Instruction *spread(Rewriter *r, const Instruction *dot, Instruction *x,
 {
     const Shape *s = x->shape;
     uint32_t rank = s->rank - contracting.count, n = 0;
-    int64_t *place = ARENA_ARRAY(r->scratch, int64_t, rank);
+    int64_t *position = ARENA_ARRAY(r->scratch, int64_t, rank);
     int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, rank);
     for (uint32_t i = 0; i < s->rank; i++) {
         if (ints_contain(contracting, i))
             continue;
         sizes[n] = s->dims[i];
-        place[n] = -1;
+        position[n] = -1;
         for (uint32_t b = 0; b < batch.count; b++)
             if (batch.data[b] == i)
-                place[n] = b;
-        if (place[n] < 0)
-            place[n] = at++;
+                position[n] = b;
+        if (position[n] < 0)
+            position[n] = at++;
         n++;
     }
     if (contracting.count > 0)
@@ -55,9 +55,9 @@ static Instruction *spread(Rewriter *r, const Instruction *dot, Instruction *x,
     if (x->shape->dtype != dot->shape->dtype)
         x = rw_convert(r, shape_with_dtype(r->m->intern, x->shape, dot->shape->dtype), x);
     for (uint32_t i = 1; i < rank; i++)
-        if (place[i] < place[i - 1])
+        if (position[i] < position[i - 1])
             return NULL; /* a transpose: leave it to the dot */
-    return rw_broadcast(r, dot->shape, x, rank, place);
+    return rw_broadcast(r, dot->shape, x, rank, position);
 }
 
 /* dot over one element -> multiply of broadcasts: one product, rounded once. A sum starts at +0,

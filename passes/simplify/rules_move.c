@@ -161,12 +161,12 @@ static Instruction *transpose_broadcast(Rewriter *r, Instruction *inst)
     if (b->op != OP_BROADCAST)
         return NULL;
     Ints p = inst_ints(inst, ATTR_DIMENSIONS), dims = inst_ints(b, ATTR_DIMENSIONS);
-    int64_t *place = ARENA_ARRAY(r->scratch, int64_t, p.count);
+    int64_t *position = ARENA_ARRAY(r->scratch, int64_t, p.count);
     for (uint32_t i = 0; i < p.count; i++)
-        place[p.data[i]] = i;
+        position[p.data[i]] = i;
     int64_t *moved = ARENA_ARRAY(r->scratch, int64_t, dims.count);
     for (uint32_t i = 0; i < dims.count; i++)
-        moved[i] = place[dims.data[i]];
+        moved[i] = position[dims.data[i]];
     if (!ints_ascend((Ints){moved, dims.count}))
         return NULL;
     return rw_broadcast(r, inst->shape, b->operands[0], dims.count, moved);

@@ -68,13 +68,13 @@ static Instruction *reduce_broadcast(Rewriter *r, Instruction *inst)
     if (op == OP_COUNT || !is_idempotent(op))
         return NULL;
     Ints reduced = inst_ints(inst, ATTR_DIMENSIONS), dims = inst_ints(b, ATTR_DIMENSIONS);
-    int64_t *place = ARENA_ARRAY(r->scratch, int64_t, b->shape->rank);
+    int64_t *position = ARENA_ARRAY(r->scratch, int64_t, b->shape->rank);
     int64_t next = 0;
     for (uint32_t i = 0; i < b->shape->rank; i++)
-        place[i] = ints_contain(reduced, i) ? -1 : next++;
+        position[i] = ints_contain(reduced, i) ? -1 : next++;
     int64_t *kept = ARENA_ARRAY(r->scratch, int64_t, dims.count);
     for (uint32_t i = 0; i < dims.count; i++) {
-        kept[i] = place[dims.data[i]];
+        kept[i] = position[dims.data[i]];
         if (kept[i] < 0)
             return NULL;
     }

@@ -12,7 +12,7 @@ static Instruction *scatter_nothing(Rewriter *r, Instruction *inst)
     return rw_as(inst, inst->operands[0]);
 }
 
-/* -- scatters with one place for each part of the array ------------------------------------------ */
+/* -- scatters with one position for each part of the array ------------------------------------------ */
 
 typedef struct Scatter {
     const Instruction *inst;
@@ -36,11 +36,11 @@ static Scatter scatter_of(const Instruction *inst)
 }
 
 /* Dimension of the array for each of the indices; -1: none. False: a part gets several updates. */
-static bool place_indices(const Scatter *s, int64_t *place)
+static bool map_indices(const Scatter *s, int64_t *position)
 {
     for (uint32_t d = 0; d < s->indices->rank; d++) {
         int64_t batch = ints_find(s->indices_batch, d);
-        place[d] = batch < 0 ? -1 : s->batch.data[batch];
+        position[d] = batch < 0 ? -1 : s->batch.data[batch];
         if (batch < 0 && d != s->vector_dim && s->indices->dims[d] != 1)
             return false;
     }
@@ -48,7 +48,7 @@ static bool place_indices(const Scatter *s, int64_t *place)
 }
 
 /* The same of the updates. False: an update covers only some of what it does not place. */
-static bool place_updates(const Scatter *s, const int64_t *indices, int64_t *place)
+static bool map_updates(const Scatter *s, const int64_t *indices, int64_t *position)
 {
     uint32_t index = 0;
     int64_t dim = -1;
@@ -60,7 +60,7 @@ static bool place_updates(const Scatter *s, const int64_t *indices, int64_t *pla
     for (uint32_t u = 0; u < s->updates->rank; u++) {
         if (!ints_contain(s->window, u)) {
             index += index == s->vector_dim;
-            place[u] = indices[index++];
+            position[u] = indices[index++];
             continue;
         }
         do
@@ -69,13 +69,13 @@ static bool place_updates(const Scatter *s, const int64_t *indices, int64_t *pla
         bool is_placed = ints_contain(s->placed, dim);
         if (s->updates->dims[u] != (is_placed ? 1 : s->shape->dims[dim]))
             return false;
-        place[u] = is_placed ? -1 : dim;
+        position[u] = is_placed ? -1 : dim;
     }
     return true;
 }
 
 /* Where component `c` of the indices is the element's own index. */
-static Instruction *is_hit(Rewriter *r, const Scatter *s, const int64_t *place,
+static Instruction *is_hit(Rewriter *r, const Scatter *s, const int64_t *position,
                            uint32_t c)
 {
     Instruction *x = s->inst->operands[1];
@@ -97,7 +97,7 @@ static Instruction *is_hit(Rewriter *r, const Scatter *s, const int64_t *place,
     Instruction *own = rw_add(r, OP_IOTA, wide, 0, NULL);
     inst_set_int(own, ATTR_IOTA_DIMENSION, s->placed.data[c]);
     Instruction *hit = rw_binary(r, OP_COMPARE, shape_with_dtype(t, s->shape, DT_PRED),
-                                 rw_spread(r, wide, x, place), own);
+                                 rw_spread(r, wide, x, position), own);
     inst_set_int(hit, ATTR_DIRECTION, DIRECTION_EQ);
     return hit;
 }
@@ -136,8 +136,8 @@ static Instruction *scatter_one(Rewriter *r, Instruction *inst)
     Scatter s = scatter_of(inst);
     int64_t *indices = ARENA_ARRAY(r->scratch, int64_t, s.indices->rank + 1u);
     int64_t *updates = ARENA_ARRAY(r->scratch, int64_t, s.updates->rank + 1u);
-    if (s.placed.count == 0 || !place_indices(&s, indices) ||
-        !place_updates(&s, indices, updates))
+    if (s.placed.count == 0 || !map_indices(&s, indices) ||
+        !map_updates(&s, indices, updates))
         return NULL;
     Instruction *update = rw_spread(r, s.shape, inst->operands[2], updates);
     Instruction *new = updated(r, &s, inst->operands[0], update);
@@ -152,15 +152,15 @@ static Instruction *scatter_one(Rewriter *r, Instruction *inst)
     return rw_add(r, OP_SELECT, s.shape, 3, operands);
 }
 
-/* -- scatters of one window at a known place ---------------------------------------------------------- */
+/* -- scatters of one window at a known position ---------------------------------------------------------- */
 
-/* Where the window begins, and its sizes, by dimension of the array; false: there are several windows, or the place
+/* Where the window begins, and its sizes, by dimension of the array; false: there are several windows, or the position
  * is not known, or the window does not fit there. */
 static bool known_window(const Scatter *s, int64_t *start, int64_t *sizes)
 {
-    const Instruction *place = s->inst->operands[1];
-    const Literal *splat = rw_splat_of(place);
-    const Literal *all = place->op == OP_CONSTANT ? place->literal : NULL;
+    const Instruction *position = s->inst->operands[1];
+    const Literal *splat = rw_splat_of(position);
+    const Literal *all = position->op == OP_CONSTANT ? position->literal : NULL;
     for (uint32_t d = 0; d < s->indices->rank; d++) {
         if (d != s->vector_dim && s->indices->dims[d] != 1)
             return false;

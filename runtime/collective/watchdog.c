@@ -115,7 +115,7 @@ static double take_away(const gxrt_session *s, DeviceTracks *t, double step)
 }
 
 /* None goes unnoted: with so many of them queued, the host waits for the oldest. */
-static CUresult make_room(Device *d, DeviceTracks *t)
+static CUresult wait_for_slot(Device *d, DeviceTracks *t)
 {
     const gxrt_session *s = d->session;
     CUresult r = CUDA_SUCCESS;
@@ -129,7 +129,7 @@ static CUresult make_room(Device *d, DeviceTracks *t)
 gxrt_status watchdog_before(Device *d, const PlanCommand *c, CUstream stream)
 {
     DeviceTracks *t = &d->session->watchdog->tracks[d - d->session->devices];
-    CUresult r = make_room(d, t);
+    CUresult r = wait_for_slot(d, t);
     Track *k = &t->ring[t->head % TRACKED];
     k->command = (uint32_t)(c - d->session->plan->commands);
     r = r == CUDA_SUCCESS ? d->session->cuda->event_record(k->reached, stream) : r;

@@ -114,18 +114,18 @@ static const uint32_t *moved(Arena *a, const Instruction *inst,
         return from;
     if (inst->op != OP_TRANSPOSE)
         return NULL;
-    uint32_t rank = inst->shape->rank, *place = ARENA_ARRAY(a, uint32_t, rank + 1);
+    uint32_t rank = inst->shape->rank, *position = ARENA_ARRAY(a, uint32_t, rank + 1);
     Ints order = inst_ints(inst, ATTR_DIMENSIONS);
     for (uint32_t d = 0; d < rank; d++) {
         for (uint32_t i = 0; i < rank; i++) {
             if (order.data[i] == from[d])
-                place[d] = i;
+                position[d] = i;
         }
     }
-    return place;
+    return position;
 }
 
-static bool same_places(const uint32_t *x, const uint32_t *y, uint32_t rank)
+static bool same_positions(const uint32_t *x, const uint32_t *y, uint32_t rank)
 {
     for (uint32_t d = 0; d < rank; d++) {
         if (x[d] != y[d])
@@ -136,34 +136,34 @@ static bool same_places(const uint32_t *x, const uint32_t *y, uint32_t rank)
 
 /* The dimension of the fusion's result that each of the hero's is: transposed, and computed with element by
  * element. NULL: *why says why it is not. */
-static const uint32_t *result_places(Arena *a, const Instruction *fusion,
-                                     const Instruction *hero, const char **why)
+static const uint32_t *result_positions(Arena *a, const Instruction *fusion,
+                                        const Instruction *hero, const char **why)
 {
     const Computation *comp = inst_called(fusion, 0);
     uint32_t rank = hero->shape->rank, *own = ARENA_ARRAY(a, uint32_t, rank + 1);
-    const uint32_t **places =
+    const uint32_t **positions =
         ARENA_ARRAY(a, const uint32_t *, (size_t)comp->instruction_count + 1);
     for (uint32_t d = 0; d < rank; d++)
         own[d] = d;
-    places[hero->id] = own;
+    positions[hero->id] = own;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (uint32_t i = 0; i < inst->operand_count; i++) {
-            const uint32_t *from = places[inst->operands[i]->id];
+            const uint32_t *from = positions[inst->operands[i]->id];
             if (from == NULL)
                 continue;
             const uint32_t *to = moved(a, inst, inst->operands[i], from);
-            const uint32_t *before = places[inst->id];
-            if (to == NULL || (before != NULL && !same_places(before, to, rank))) {
+            const uint32_t *before = positions[inst->id];
+            if (to == NULL || (before != NULL && !same_positions(before, to, rank))) {
                 *why = "what follows its transform does more than transpose and compute "
                        "element by element";
                 return NULL;
             }
-            places[inst->id] = to;
+            positions[inst->id] = to;
         }
     }
-    if (places[comp->root->id] == NULL)
+    if (positions[comp->root->id] == NULL)
         *why = "its result is not made of its transform";
-    return places[comp->root->id];
+    return positions[comp->root->id];
 }
 
 const char *illegal_fft(FusionFacts *f, KernelKind kind)
@@ -178,7 +178,7 @@ const char *illegal_fft(FusionFacts *f, KernelKind kind)
         return "its transform is of several dimensions";
     const char *why = body_illegal(f->fusion, hero);
     if (why == NULL)
-        result_places(f->arena, f->fusion, hero, &why);
+        result_positions(f->arena, f->fusion, hero, &why);
     return why;
 }
 
@@ -235,7 +235,7 @@ static uint32_t fastest_written(const FftPlan *p, const Shape *result)
 {
     uint32_t minor = fastest(result), last = p->inst->shape->rank - 1;
     for (uint32_t d = 0; d <= last; d++) {
-        if (p->place[d] == minor)
+        if (p->position[d] == minor)
             return d;
     }
     return last;
@@ -252,7 +252,7 @@ void plan_fft(KernelDesign *d, const FusionFacts *f)
     p->type = inst_int(inst, ATTR_FFT_TYPE, FFT_FFT);
     p->length = inst_ints(inst, ATTR_FFT_LENGTH).data[0];
     p->is_inverse = p->type == FFT_IFFT || p->type == FFT_IRFFT;
-    p->place = result_places(d->arena, d->fusion, inst, &why);
+    p->position = result_positions(d->arena, d->fusion, inst, &why);
     d->plan.fft = p;
     bool is_wide = dtype_info[inst->shape->dtype].bits ==
                    (dtype_is_complex(inst->shape->dtype) ? 128 : 64);

@@ -1,4 +1,4 @@
-/* Integers summed up in few places: blocks have the places in shared memory, each takes its share of the updates,
+/* Integers summed up in few positions: blocks have the positions in shared memory, each takes its share of the updates,
  * and what they found is added to the result by atomic operations, whose order means nothing for integers. */
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
@@ -24,7 +24,7 @@ const char *illegal_histogram(FusionFacts *f, KernelKind kind)
         return reason;
     const ScatterPlan *p = plan_of(f);
     uint32_t bits = dtype_info[p->operand->dtype].bits;
-    if (p->way != SCATTER_ATOMIC || p->operation != OP_ADD ||
+    if (p->strategy != SCATTER_ATOMIC || p->operation != OP_ADD ||
         !dtype_is_integer(p->operand->dtype) || (bits != 32 && bits != 64))
         return "it is no sum of integers";
     if (p->window_dims.count != 0 || p->batching.count != 0)

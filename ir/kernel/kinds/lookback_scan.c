@@ -51,8 +51,8 @@ static int64_t most_elements(const KernelDesign *d)
     int64_t words = 0, most = SCAN_VALUES / p->count;
     for (uint32_t i = 0; i < p->count; i++)
         words += (shared_bytes(p->inst->operands[i]->shape->dtype) + 3) / 4;
-    bool has_room = is_large(d) && SCAN_LARGE_WORDS / words > most;
-    return has_room ? SCAN_LARGE_WORDS / words : most;
+    bool fits = is_large(d) && SCAN_LARGE_WORDS / words > most;
+    return fits ? SCAN_LARGE_WORDS / words : most;
 }
 
 void configure_lookback_scan(const KernelDesign *d, KernelConfig *c)

@@ -1,5 +1,5 @@
 /* Scatter in place: the results' buffers hold the operands already; updates are combined into them, those
- * whose window does not fit are dropped. The result never depends on the order of threads: see ScatterWay. */
+ * whose window does not fit are dropped. The result never depends on the order of threads: see ScatterStrategy. */
 #include <string.h>
 
 #include "ir/kernel/plans.h"
@@ -10,8 +10,8 @@
 #define RUN_FEW_ITEMS 4     /* where its neighbours read others */
 #define RUN_LANES 4
 #define RUN_WIDE_THREADS (1 << 17) /* parts of updates, worth wide accesses */
-#define SHARED_UPDATES 256 /* fewer are not worth the places' way to shared memory */
-#define SHARED_PLACES_BYTES 16384
+#define SHARED_UPDATES 256 /* fewer are not worth the positions' way to shared memory */
+#define SHARED_POSITIONS_BYTES 16384
 #define SHARED_THREADS 256
 #define SHARED_MOST_THREADS 1024
 #define SHARED_ALL_THREADS 2048 /* of a multiprocessor */
@@ -49,7 +49,7 @@ const char *illegal_scatter(FusionFacts *f, KernelKind kind)
     uint32_t count = hero->operand_count / 2;
     for (uint32_t i = 0; i < count; i++) {
         bool is_parameter = behind_bitcasts(hero->operands[i])->op == OP_PARAMETER;
-        if (!is_parameter && make_plan(hero, f->arena)->way != SCATTER_SHARED)
+        if (!is_parameter && make_plan(hero, f->arena)->strategy != SCATTER_SHARED)
             return "an array scattered into is no operand of the fusion";
         if (is_parameter && is_read_besides(fusion, hero, i))
             return "what is scattered into is read elsewhere, after it changed";
@@ -170,7 +170,7 @@ void scatter_set_any_order(Instruction *scatter)
     inst_set(scatter, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
 }
 
-/* No two index vectors can lead to one place. */
+/* No two index vectors can lead to one position. */
 static bool is_one_window(const ScatterPlan *p)
 {
     for (uint32_t i = 0; i < p->walked_count; i++) {
@@ -209,16 +209,16 @@ static bool may_regroup(const ScatterPlan *p)
             ((op == OP_ADD || op == OP_MULTIPLY) && p->operand->dtype != DT_PRED));
 }
 
-/* Each batch has many updates of few places. */
+/* Each batch has many updates of few positions. */
 static bool fits_shared(const ScatterPlan *p)
 {
     unsigned bytes = shared_bytes(p->operand->dtype);
     return p->index_batching.count != 0 && p->free_count == p->index_batching.count &&
-           p->steps >= SHARED_UPDATES && p->places <= SHARED_PLACES_BYTES / bytes &&
+           p->steps >= SHARED_UPDATES && p->positions <= SHARED_POSITIONS_BYTES / bytes &&
            scatter_has_small_windows(p->inst) && may_regroup(p);
 }
 
-static ScatterWay way_of(const ScatterPlan *p)
+static ScatterStrategy strategy_of(const ScatterPlan *p)
 {
     if (!has_updates(p))
         return SCATTER_NOTHING;
@@ -278,12 +278,12 @@ static ScatterPlan *make_plan(const Instruction *inst, Arena *a)
     ScatterPlan *p = ARENA_NEW(a, ScatterPlan);
     *p = scatter_described(inst);
     divide_dims(p, a);
-    p->free_places = product(p, p->free_dims, p->free_count);
+    p->free_positions = product(p, p->free_dims, p->free_count);
     p->steps = product(p, p->walked, p->walked_count);
-    p->places = p->lanes = 1;
+    p->positions = p->lanes = 1;
     for (uint32_t i = 0; i < p->start_map.count; i++)
-        p->places *= p->operand->dims[p->start_map.data[i]];
-    p->way = way_of(p);
+        p->positions *= p->operand->dims[p->start_map.data[i]];
+    p->strategy = strategy_of(p);
     return p;
 }
 
@@ -294,7 +294,7 @@ bool scatter_reads_once(const Instruction *scatter)
     int64_t vectors = 1;
     for (uint32_t d = 0; d < p->indices->shape->rank; d++)
         vectors *= d == p->vector_dim ? 1 : p->indices->shape->dims[d];
-    bool once = p->way != SCATTER_OWNERS && vectors == shape_elements(p->update);
+    bool once = p->strategy != SCATTER_OWNERS && vectors == shape_elements(p->update);
     arena_destroy(scratch);
     return once;
 }
@@ -335,14 +335,14 @@ static bool has_plain_updates(const ScatterPlan *p, const Computation *comp, Are
 static int64_t run_lanes(const ScatterPlan *p, const Computation *comp, Arena *a)
 {
     const Shape *arrays[2] = {p->operand, p->update};
-    if (p->way != SCATTER_RUNS || p->count != 1 || !has_minor_windows(p) ||
+    if (p->strategy != SCATTER_RUNS || p->count != 1 || !has_minor_windows(p) ||
         dtype_is_sub_byte(p->operand->dtype) || dtype_is_sub_byte(p->update->dtype) ||
         p->operand->dtype == DT_PRED || !has_plain_updates(p, comp, a))
         return 1;
     int64_t lanes = access_lanes(arrays, 2), size = p->update->dims[p->update->rank - 1];
     lanes = lanes > RUN_LANES ? RUN_LANES : lanes;
     while (lanes > 1 &&
-           (size % lanes != 0 || p->free_places / lanes * p->steps < RUN_WIDE_THREADS))
+           (size % lanes != 0 || p->free_positions / lanes * p->steps < RUN_WIDE_THREADS))
         lanes /= 2;
     return lanes;
 }
@@ -360,55 +360,55 @@ void plan_scatter(KernelDesign *d, const FusionFacts *f)
 
 /* -- design --------------------------------------------------------------------------------------- */
 
-/* Places that the indices choose among, if windows have one element there, so that a place has one owner; else 1. */
-static int64_t places_to_own(const ScatterPlan *p)
+/* Positions that the indices choose among, if windows have one element there, so that a position has one owner; else 1. */
+static int64_t positions_to_own(const ScatterPlan *p)
 {
-    int64_t places = 1;
+    int64_t positions = 1;
     for (uint32_t d = 0; d < p->operand->rank; d++) {
         int64_t update_dim, size = scatter_window_size(p, d, &update_dim);
         if (ints_find(p->start_map, d) < 0)
             continue;
         if (size != 1)
             return 1;
-        places *= p->operand->dims[d];
+        positions *= p->operand->dims[d];
     }
-    return places;
+    return positions;
 }
 
 static int64_t choose_owners(const ScatterPlan *p)
 {
-    int64_t places = places_to_own(p), owners = 1;
-    while (p->way == SCATTER_OWNERS && owners * 2 <= p->steps && owners * 2 <= places &&
-           owners * 2 * p->free_places <= OWNER_THREADS)
+    int64_t positions = positions_to_own(p), owners = 1;
+    while (p->strategy == SCATTER_OWNERS && owners * 2 <= p->steps &&
+           owners * 2 <= positions && owners * 2 * p->free_positions <= OWNER_THREADS)
         owners *= 2;
     return owners;
 }
 
 static int64_t choose_items(const ScatterPlan *p)
 {
-    int64_t items = 1, most = p->free_places < RUN_ITEMS ? RUN_FEW_ITEMS : RUN_ITEMS;
-    while (p->way == SCATTER_RUNS && items < most &&
-           p->steps / (2 * items) >= RUN_THREADS / (p->free_places / p->lanes))
+    int64_t items = 1, most = p->free_positions < RUN_ITEMS ? RUN_FEW_ITEMS : RUN_ITEMS;
+    while (p->strategy == SCATTER_RUNS && items < most &&
+           p->steps / (2 * items) >= RUN_THREADS / (p->free_positions / p->lanes))
         items *= 2;
     return items;
 }
 
 static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
 {
-    switch (p->way) {
+    switch (p->strategy) {
     case SCATTER_NOTHING:
         return 1;
     case SCATTER_UNIQUE:
     case SCATTER_ATOMIC:
         return shape_elements(p->update);
     case SCATTER_SHARED:
-        return p->free_places * c->block;
+        return p->free_positions * c->block;
     case SCATTER_RUNS:
-        return p->free_places / p->lanes * ((p->steps + c->items - 1) / c->items);
+        return p->free_positions / p->lanes * ((p->steps + c->items - 1) / c->items);
     case SCATTER_OWNERS:
         break;
     }
-    return p->free_places * c->owners;
+    return p->free_positions * c->owners;
 }
 
 /* SCATTER_SHARED: of a block. A warp where the order matters; more where blocks are too few to keep loads under way. */
@@ -416,10 +416,10 @@ static int64_t shared_threads(const KernelDesign *d)
 {
     const ScatterPlan *p = d->plan.scatter;
     int64_t block = SHARED_THREADS;
-    int64_t room = (int64_t)target_multiprocessors(d->target) * SHARED_ALL_THREADS;
+    int64_t threads = (int64_t)target_multiprocessors(d->target) * SHARED_ALL_THREADS;
     if (p->operation == OP_COUNT)
         return TARGET_WARP;
-    while (2 * block <= SHARED_MOST_THREADS && 2 * block * p->free_places <= room &&
+    while (2 * block <= SHARED_MOST_THREADS && 2 * block * p->free_positions <= threads &&
            2 * block * SCATTER_AHEAD <= p->steps)
         block *= 2;
     return block;
@@ -431,7 +431,7 @@ void configure_scatter(const KernelDesign *d, KernelConfig *c)
         c->owners = choose_owners(d->plan.scatter);
     if (config_lacks(c, KERNEL_KEY_ITEMS))
         c->items = choose_items(d->plan.scatter);
-    if (d->plan.scatter->way == SCATTER_SHARED && config_lacks(c, KERNEL_KEY_BLOCK))
+    if (d->plan.scatter->strategy == SCATTER_SHARED && config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = shared_threads(d);
     configure_threads(c, threads_of(d->plan.scatter, c));
 }
@@ -440,28 +440,28 @@ const char *refuse_scatter(const KernelDesign *d)
 {
     const ScatterPlan *p = d->plan.scatter;
     int64_t owners = d->config.owners;
-    if (owners != 1 && p->way != SCATTER_OWNERS)
+    if (owners != 1 && p->strategy != SCATTER_OWNERS)
         return "\"owners\" must be 1: no place has several updates that wait for one "
                "another";
-    if (d->config.items != 1 && p->way != SCATTER_RUNS)
+    if (d->config.items != 1 && p->strategy != SCATTER_RUNS)
         return "\"items\" must be 1: updates of one place do not stand side by side";
-    if (p->way == SCATTER_SHARED && p->operation == OP_COUNT &&
+    if (p->strategy == SCATTER_SHARED && p->operation == OP_COUNT &&
         d->config.block != TARGET_WARP)
         return refuse_text(d, "\"block\" must be %d: sums are those of one warp",
                            TARGET_WARP);
-    if (owners > places_to_own(p))
+    if (owners > positions_to_own(p))
         return refuse_text(d, "\"owners\" %lld are more than the %lld places",
-                           (long long)owners, (long long)places_to_own(p));
+                           (long long)owners, (long long)positions_to_own(p));
     return block_refused(d);
 }
 
 void geometry_scatter(KernelDesign *d)
 {
     const ScatterPlan *p = d->plan.scatter;
-    if (p->way == SCATTER_SHARED) {
+    if (p->strategy == SCATTER_SHARED) {
         unsigned bytes = shared_bytes(p->operand->dtype);
-        geometry_blocks(d, p->free_places, d->config.block, 1);
-        geometry_shared(&d->geometry, (uint64_t)(p->places * bytes), bytes);
+        geometry_blocks(d, p->free_positions, d->config.block, 1);
+        geometry_shared(&d->geometry, (uint64_t)(p->positions * bytes), bytes);
         d->geometry.has_barriers = true;
         return;
     }

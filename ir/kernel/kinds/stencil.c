@@ -12,12 +12,12 @@
 #define STENCIL_ROWS 4
 #define STENCIL_WORD_LANES 4 /* elements of 4 bytes or more in an access */
 #define STENCIL_STEPS 16
-#define STENCIL_VECTOR_STEPS 4     /* what is read at once is as much */
-#define STENCIL_FAR 8              /* places; what lies farther apart is no neighbour */
+#define STENCIL_VECTOR_STEPS 4 /* what is read at once is as much */
+#define STENCIL_FAR 8          /* positions; what lies farther apart is no neighbour */
 #define STENCIL_ELEMENTS (1 << 22) /* fewer are read from L2, for the most part */
 #define STENCIL_WAVES 4            /* blocks of each multiprocessor, at least */
 
-/* Slices that begin at different places close to each other: bits of the dimensions. */
+/* Slices that begin at different positions close to each other: bits of the dimensions. */
 static uint32_t dims_between(const Instruction *a, const Instruction *b)
 {
     uint32_t rank = a->shape->rank, found = 0;

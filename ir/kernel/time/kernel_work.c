@@ -98,74 +98,77 @@ static bool may_be_tileir(const KernelDesign *d)
 }
 
 /* Ours, and CUDA Tile IR's where there is one. */
-static void work_of_ways(const KernelDesign *d, KernelWork ways[KERNEL_WAYS],
-                         bool has[KERNEL_WAYS])
+static void work_of_backends(const KernelDesign *d, KernelWork backends[KERNEL_BACKENDS],
+                             bool has[KERNEL_BACKENDS])
 {
-    KernelWork *own = &ways[KERNEL_WAY_OWN], *other = &ways[KERNEL_WAY_TILEIR];
+    KernelWork *own = &backends[KERNEL_BACKEND_GX],
+               *other = &backends[KERNEL_BACKEND_TILEIR];
     functions[d->kind](d, own);
     *other = *own;
-    has[KERNEL_WAY_OWN] = true;
-    has[KERNEL_WAY_TILEIR] = may_be_tileir(d) && work_tileir(d, other);
+    has[KERNEL_BACKEND_GX] = true;
+    has[KERNEL_BACKEND_TILEIR] = may_be_tileir(d) && work_tileir(d, other);
 }
 
-static KernelWay best_way(const Target *t, const KernelWork *ways, const bool *has)
+static KernelBackend best_backend(const Target *t, const KernelWork *backends,
+                                  const bool *has)
 {
-    double own = kernel_time(&ways[KERNEL_WAY_OWN], t->device).seconds,
-           other = kernel_time(&ways[KERNEL_WAY_TILEIR], t->device).seconds;
+    double own = kernel_time(&backends[KERNEL_BACKEND_GX], t->device).seconds,
+           other = kernel_time(&backends[KERNEL_BACKEND_TILEIR], t->device).seconds;
     bool is_better = t->tiles == TILES_TILEIR || other < own;
-    return has[KERNEL_WAY_TILEIR] && is_better ? KERNEL_WAY_TILEIR : KERNEL_WAY_OWN;
+    return has[KERNEL_BACKEND_TILEIR] && is_better ? KERNEL_BACKEND_TILEIR
+                                                   : KERNEL_BACKEND_GX;
 }
 
 bool kernel_by_tileir(const KernelDesign *d)
 {
-    KernelWork ways[KERNEL_WAYS];
-    bool has[KERNEL_WAYS];
+    KernelWork backends[KERNEL_BACKENDS];
+    bool has[KERNEL_BACKENDS];
     if (!may_be_tileir(d))
         return false;
     if (d->target->tiles == TILES_TILEIR)
         return true;
-    work_of_ways(d, ways, has);
-    return best_way(d->target, ways, has) == KERNEL_WAY_TILEIR;
+    work_of_backends(d, backends, has);
+    return best_backend(d->target, backends, has) == KERNEL_BACKEND_TILEIR;
 }
 
-/* `way`: KERNEL_WAYS for the best. */
+/* `backend`: KERNEL_BACKENDS for the best. */
 static bool find_work(const Instruction *inst, const Target *t, Arena *scratch,
-                      KernelWay way, bool registers_only, KernelWork *out)
+                      KernelBackend backend, bool registers_only, KernelWork *out)
 {
     KernelDesign d;
-    KernelWork ways[KERNEL_WAYS];
-    bool has[KERNEL_WAYS];
+    KernelWork backends[KERNEL_BACKENDS];
+    bool has[KERNEL_BACKENDS];
     if (inst->op != OP_FUSION || kernel_kind_of(inst) == KERNEL_COUNT) {
         plain_work(inst, out);
-        return way != KERNEL_WAY_TILEIR;
+        return backend != KERNEL_BACKEND_TILEIR;
     }
     kernel_design(inst, t, scratch, &d);
     d.registers_only = registers_only;
     if (d.wrong != NULL || d.unsupported != NULL) {
         plain_work(inst, out);
-        return way != KERNEL_WAY_TILEIR;
+        return backend != KERNEL_BACKEND_TILEIR;
     }
-    work_of_ways(&d, ways, has);
-    way = way == KERNEL_WAYS ? best_way(t, ways, has) : way;
-    *out = ways[way];
-    return has[way];
+    work_of_backends(&d, backends, has);
+    backend = backend == KERNEL_BACKENDS ? best_backend(t, backends, has) : backend;
+    *out = backends[backend];
+    return has[backend];
 }
 
 void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out)
 {
-    find_work(inst, t, scratch, KERNEL_WAYS, false, out);
+    find_work(inst, t, scratch, KERNEL_BACKENDS, false, out);
 }
 
-bool kernel_work_by(const Instruction *inst, const Target *t, KernelWay way,
+bool kernel_work_by(const Instruction *inst, const Target *t, KernelBackend backend,
                     Arena *scratch, KernelWork *out)
 {
-    return find_work(inst, t, scratch, way, false, out);
+    return find_work(inst, t, scratch, backend, false, out);
 }
 
 uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch)
 {
     KernelWork w;
-    find_work(inst, t, scratch, KERNEL_WAY_OWN, true, &w);
+    find_work(inst, t, scratch, KERNEL_BACKEND_GX, true, &w);
     return w.registers;
 }

@@ -56,9 +56,9 @@ double kernel_resident(const KernelWork *w, const GpuModel *device);
 /* Of a fusion, or of any operation that becomes a kernel by itself. Scratch lives in `scratch`. */
 void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out);
-/* The same by one way; false: it is not made so on this target. */
-typedef enum { KERNEL_WAY_OWN, KERNEL_WAY_TILEIR, KERNEL_WAYS } KernelWay;
-bool kernel_work_by(const Instruction *inst, const Target *t, KernelWay way,
+/* The same by one backend; false: it is not made so on this target. */
+typedef enum { KERNEL_BACKEND_GX, KERNEL_BACKEND_TILEIR, KERNEL_BACKENDS } KernelBackend;
+bool kernel_work_by(const Instruction *inst, const Target *t, KernelBackend backend,
                     Arena *scratch, KernelWork *out);
 /* Of that the registers alone, for a tenth of the time: where accesses lie does not matter to them. */
 uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch);

@@ -93,14 +93,14 @@ static double transposed_bytes(const ConvolutionArray *a)
     return a->dims[1] > 1 && a->strides[1] != 1 ? n : 0;
 }
 
-/* As a product: of all places under the kernel with the filter, or of all images with each other. */
+/* As a product: of all positions under the kernel with the filter, or of all images with each other. */
 static void describe_convolution(const Instruction *conv, const GpuModel *d, Product *p)
 {
     ConvolutionShape s;
     convolution_shape(conv, &s);
-    double places = (double)s.y.dims[0], window = 1;
+    double positions = (double)s.y.dims[0], window = 1;
     for (uint32_t i = 2; i < s.spatial + 2; i++) {
-        places *= (double)s.y.dims[i];
+        positions *= (double)s.y.dims[i];
         window *= (double)s.w.dims[i];
     }
     p->batch = (double)(s.x.dims[1] / s.w.dims[1]);
@@ -109,7 +109,7 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
     bool is_few = smaller(in, out) < costs.library_few_channels && p->batch == 1;
     choose_units(p, conv, d);
     if (p->by_tensor_cores) {
-        p->counted = 2 * p->batch * places * window * in * out;
+        p->counted = 2 * p->batch * positions * window * in * out;
         in = in_blocks(in);
         out = p->batch > 1 ? out
                            : in_blocks(out); /* groups have their features in one tile */
@@ -118,13 +118,13 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
                    (is_few ? costs.library_few_share : 1);
     }
     p->is_even = s.kind == CONVOLUTION_FILTER;
-    p->m = s.kind == CONVOLUTION_FILTER ? out : places;
+    p->m = s.kind == CONVOLUTION_FILTER ? out : positions;
     p->n = s.kind == CONVOLUTION_FORWARD ? out
            : s.kind == CONVOLUTION_DATA  ? in
                                          : in * window;
     p->k = s.kind == CONVOLUTION_FORWARD ? in * window
            : s.kind == CONVOLUTION_DATA  ? out * window
-                                         : places;
+                                         : positions;
     if (p->by_tensor_cores) {
         p->transposed = transposed_bytes(&s.x) + transposed_bytes(&s.y);
     }
@@ -148,7 +148,7 @@ static void describe_attention(const Attention *a, const GpuModel *d, Product *p
 }
 
 /* A gradient whose sums have one order writes those of all scores to memory, whether they count or not, and reads them
- * again: an H100 takes 705 us for a causal attention of 64 heads of 128 and 2048 places and its gradient, where products
+ * again: an H100 takes 705 us for a causal attention of 64 heads of 128 and 2048 positions and its gradient, where products
  * at their rate take 400. */
 static double kept_scores(const Attention *a)
 {

@@ -26,7 +26,7 @@ struct CostModel {
     struct Known *known; /* hash table of kernels */
     size_t known_count, known_capacity;
     const LoopSlices
-        *slices; /* fusions that the plan turns into places; NULL: not known yet */
+        *slices; /* fusions that the plan turns into positions; NULL: not known yet */
     const LoopIdle *idle; /* and those that it leaves out: as well */
 };
 
@@ -154,7 +154,7 @@ static KernelTime time_of_plain(CostModel *c, const Instruction *inst)
 
 /* -- kernels, libraries, copies ---------------------------------------------------------------------- */
 
-/* Nothing is launched for arrays without elements, for slices that are places in a loop's array, and for counters
+/* Nothing is launched for arrays without elements, for slices that are positions in a loop's array, and for counters
  * that nobody reads. */
 static bool is_no_launch(const CostModel *c, const Instruction *inst)
 {

@@ -58,7 +58,8 @@ static double l1_share(WorkBuilder *b, WorkPattern *p, const WorkAccess *a)
         return 1;
     double share = pattern_new(b, p, a->loop, a->sectors);
     double block = share * a->sectors * costs.sector_bytes * b->warps;
-    bool is_random = work_index(b, p->element)->is_random; /* another place each time */
+    bool is_random =
+        work_index(b, p->element)->is_random; /* another position each time */
     for (uint32_t l = a->loop; l != 0; l = b->loops[l].parent) {
         if (is_random || ix_depends(p->element, IX_RUNTIME, b->loops[l].step))
             block *= b->loops[l].trips;
@@ -156,7 +157,7 @@ static double access_memory(WorkBuilder *b, const WorkAccess *a, double block_by
 typedef enum {
     FAR,   /* elsewhere, as far as is known */
     NEAR,  /* at a constant distance, which L2 spans */
-    AGAIN, /* at the same places, still held by L2 */
+    AGAIN, /* at the same positions, still held by L2 */
 } Relation;
 
 static Relation relation(WorkBuilder *b, const WorkAccess *first,
@@ -273,7 +274,7 @@ static double reach_of(const IndexExpr *e, int64_t bits, double array_bytes)
     return smaller(array_bytes, elements * (double)bits / 8);
 }
 
-/* An earlier access of the same places, of an array of the same size; NULL: none. */
+/* An earlier access of the same positions, of an array of the same size; NULL: none. */
 static const WorkAccess *find_alike(const WorkBuilder *b, const WorkAccess *a)
 {
     for (size_t i = b->access_count; i-- > 0;) {

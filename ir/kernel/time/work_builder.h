@@ -142,7 +142,7 @@ void work_end(WorkBuilder *b, KernelWork *out);
 const IndexExpr *work_coordinate(WorkBuilder *b, WorkCoordinate c, int64_t size);
 /* block * threads + thread, below `size`. */
 const IndexExpr *work_thread_number(WorkBuilder *b, int64_t size);
-/* A place in 0 … size - 1 that a thread finds by searching: it grows with `key`. */
+/* A position in 0 … size - 1 that a thread finds by searching: it grows with `key`. */
 const IndexExpr *work_searched(WorkBuilder *b, const IndexExpr *key, int64_t size);
 
 /* Neighbouring elements that a thread takes at once, where work_lane is 0, 1, …: as Emit.lanes. */
@@ -233,7 +233,7 @@ typedef struct WorkPattern {
     bool is_together;              /* they lie side by side */
     const struct WorkNodes *nodes; /* of the element; NULL: not listed yet */
 } WorkPattern;
-/* Places of memory, of so many bytes, that a request of a warp touches. */
+/* Positions of memory, of so many bytes, that a request of a warp touches. */
 double pattern_units(WorkBuilder *b, WorkPattern *p, double bytes);
 /* Part of the sectors that the requests of a block's warps in a loop's trips, one after the other, touch for the
  * first time. `sectors`: of one request. */

@@ -102,7 +102,7 @@ const IndexMap *work_map(WorkBuilder *b, const Instruction *inst, uint32_t opera
     return &b->maps[inst->id][operand];
 }
 
-/* The value that a map reads, clamped: equal for equal places. */
+/* The value that a map reads, clamped: equal for equal positions. */
 static const IndexExpr *bind_runtime(WorkBuilder *b, const IndexRuntime *r,
                                      const IndexExpr *const *at)
 {
@@ -269,7 +269,7 @@ static uint32_t halvings(uint32_t n)
     return steps;
 }
 
-/* One of several operands, each at as many places as it has elements; of a concatenation's it is found by halves. */
+/* One of several operands, each at as many positions as it has elements; of a concatenation's it is found by halves. */
 static WorkValue selected(WorkBuilder *b, const Instruction *inst,
                           const IndexExpr *const *index)
 {

@@ -45,7 +45,7 @@ static void elements(const FftWork *w, bool stores)
     WorkBuilder *b = w->b;
     const FftPlan *p = w->p;
     const Shape *s = stores ? p->inst->shape : p->inst->operands[0]->shape;
-    const IndexExpr *index[KERNEL_MOST_RANK], *place[KERNEL_MOST_RANK];
+    const IndexExpr *index[KERNEL_MOST_RANK], *position[KERNEL_MOST_RANK];
     int64_t size = s->dims[s->rank - 1], rows = w->d->config.rows;
     int64_t threads = b->threads / rows > 0 ? b->threads / rows : 1;
     bool is_along = stores ? p->writes_along : p->reads_along;
@@ -71,8 +71,8 @@ static void elements(const FftWork *w, bool stores)
     if (stores) {
         work_preset(b, p->inst);
         for (uint32_t d = 0; d < s->rank; d++)
-            place[p->place[d]] = index[d];
-        work_result(b, 0, place);
+            position[p->position[d]] = index[d];
+        work_result(b, 0, position);
     } else {
         work_element(b, p->inst->operands[0], index);
     }

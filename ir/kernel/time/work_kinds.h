@@ -29,9 +29,9 @@ void work_spread(WorkBuilder *b, const Shape *s, const uint32_t *dims, uint32_t 
 /* The numbers of the elements that thread 0, 1, … takes: `lanes` of `elements` each. */
 const IndexExpr *work_elements_of_thread(WorkBuilder *b, int64_t elements,
                                          uint32_t lanes);
-/* Index of place `at` of row `row`; rows count through the dimensions but `along` as they lie in memory. */
-void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
-                const IndexExpr *at, const IndexExpr **out);
+/* Index of position `at` of row `row`; rows count through the dimensions but `along` as they lie in memory. */
+void work_position(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
+                   const IndexExpr *at, const IndexExpr **out);
 /* Cycles of a multiprocessor for one multiplication of a warp on tensor cores. */
 double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
 
@@ -49,7 +49,7 @@ typedef struct TapWork {
 void work_tap_loops(const TapWork *t);
 /* Ends the builder. A block's patch and filters come through L2; of memory each array is read once. */
 void work_tap_end(const TapWork *t, KernelWork *out);
-/* A convolution by windows of several places: it finds the places of each tile again, between the multiplications. */
+/* A convolution by windows of several positions: it finds the positions of each tile again, between the multiplications. */
 bool work_reads_windows(const Instruction *product);
 /* A dot of a chain in its loop: fragments that are loaded, 16 bytes of each lane at once, and multiplied. Gives the
  * operations of a block. */

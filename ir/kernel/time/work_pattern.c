@@ -1,4 +1,4 @@
-/* Which places of memory the threads of a warp ask for together, in the next trip of a loop, in the next warp
+/* Which positions of memory the threads of a warp ask for together, in the next trip of a loop, in the next warp
  * and in another block. Where the address moves by a constant from one to the next that follows from the
  * strides; else the index expression is evaluated for threads somewhere in the middle of the kernel. */
 #include "ir/kernel/time/work_builder.h"
@@ -11,7 +11,7 @@
 enum {
     LANES_MOST = 16,
     STEPS_SAMPLED = 4,                         /* of a loop */
-    UNITS_MOST = TARGET_WARP * LANES_MOST * 2, /* places */
+    UNITS_MOST = TARGET_WARP * LANES_MOST * 2, /* positions */
     VARIABLES_MOST = 16, /* of an expression that is looked at for strides */
     STEPS_WALKED = 6,
     WARPS_WALKED = 4,
@@ -80,7 +80,7 @@ static bool variable_moves(WorkBuilder *b, const WorkVariable *v, Move move,
         return true;
     case WORK_SEARCHED:
         return moves_by(b, v->key, move, loop, out);
-    case WORK_DATA: /* the same as long as it is read at the same place */
+    case WORK_DATA: /* the same as long as it is read at the same position */
         return moves_by(b, v->key, move, loop, out) && *out == 0;
     }
     return false;
@@ -336,9 +336,9 @@ static Sample middle_of(const WorkBuilder *b)
     return (Sample){.block = (int64_t)(b->blocks / 2), .loop = UINT32_MAX};
 }
 
-/* -- places --------------------------------------------------------------------------------------------- */
+/* -- positions --------------------------------------------------------------------------------------------- */
 
-/* Places of memory, in units of `bytes`, each once. */
+/* Positions of memory, in units of `bytes`, each once. */
 typedef struct Units {
     int64_t bytes;
     uint32_t count;
@@ -499,9 +499,9 @@ static double new_by_warp(WorkBuilder *b, WorkPattern *p)
     return (1 + (b->warps - 1) * (more < 0 ? 0 : smaller(more, 1))) / b->warps;
 }
 
-/* Distinct places of `steps` trips by `warps` warps that walk on by constants; 0: they do not. */
-static double walked_places(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t steps,
-                            int64_t warps)
+/* Distinct positions of `steps` trips by `warps` warps that walk on by constants; 0: they do not. */
+static double walked_positions(WorkBuilder *b, WorkPattern *p, uint32_t loop,
+                               int64_t steps, int64_t warps)
 {
     int64_t step, warp;
     Intervals i;
@@ -521,8 +521,8 @@ static double walked_places(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64
 }
 
 /* The same by looking at their sectors, of which there are not too many: in parts of one request's. */
-static double sampled_places(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t steps,
-                             int64_t warps)
+static double sampled_positions(WorkBuilder *b, WorkPattern *p, uint32_t loop,
+                                int64_t steps, int64_t warps)
 {
     Units u;
     Sample s = middle_of(b);
@@ -544,13 +544,13 @@ static double new_by_both(WorkBuilder *b, WorkPattern *p, uint32_t loop, double 
     int64_t steps = loop == 0 ? 1 : (int64_t)smaller(b->loops[loop].trips, STEPS_WALKED);
     if (warps < 2 || steps < 2 || sectors == 0)
         return 1;
-    double places = walked_places(b, p, loop, steps, warps);
+    double positions = walked_positions(b, p, loop, steps, warps);
     bool is_random = work_index(b, p->element)->is_random;
-    if (places == 0 && (is_random || sectors * (double)(steps * warps) > UNITS_MOST))
+    if (positions == 0 && (is_random || sectors * (double)(steps * warps) > UNITS_MOST))
         return 1;
-    if (places == 0)
-        places = sampled_places(b, p, loop, steps, warps) / sectors;
-    return smaller(places / (double)(steps * warps), 1);
+    if (positions == 0)
+        positions = sampled_positions(b, p, loop, steps, warps) / sectors;
+    return smaller(positions / (double)(steps * warps), 1);
 }
 
 double pattern_new(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors)

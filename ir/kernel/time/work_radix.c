@@ -22,7 +22,7 @@ static void load_tile(const RadixWork *w)
     const IndexExpr *step = work_loop_begin(b, n, w->accesses, n);
     const IndexExpr *at = ix_add(b->ix, ix_add(b->ix, w->tile, w->of_warp),
                                  ix_mul(b->ix, step, TARGET_WARP));
-    work_place(b, p->shape, p->along, w->row, at, index);
+    work_position(b, p->shape, p->along, w->row, at, index);
     for (uint32_t i = 0; i < p->count; i++)
         work_element(b, p->inst->operands[i], index);
     work_loop_end(b, 0);
@@ -77,7 +77,7 @@ static void store_tile(const RadixWork *w)
                       p->count);
     const IndexExpr *at = ix_add(b->ix, ix_add(b->ix, w->tile, w->of_thread),
                                  ix_mul(b->ix, step, b->threads));
-    work_place(b, p->shape, p->along, w->row, at, index);
+    work_position(b, p->shape, p->along, w->row, at, index);
     for (uint32_t i = 0; i < p->count; i++) {
         if (i != 0)
             work_barrier(b);

@@ -20,7 +20,7 @@ static void walk_rows(WorkBuilder *b, const ScanPlan *p)
     const IndexExpr *index[KERNEL_MOST_RANK];
     const IndexExpr *row = work_elements_of_thread(b, p->rows, 1);
     const IndexExpr *step = work_loop_begin(b, (double)p->size, p->size, 4);
-    work_place(b, p->shape, p->along, row, step, index);
+    work_position(b, p->shape, p->along, row, step, index);
     scan_load(b, p, index);
     double cycles = work_combine(b, p->inst, 1);
     scan_store(b, index);
@@ -42,8 +42,8 @@ static void scan_rows(WorkBuilder *b, const ScanPlan *p, uint32_t items)
     const IndexExpr *step =
         work_loop_begin(b, chunks > 1 ? chunks : 1, whole < 1 ? 1 : whole + 1, 1);
     const IndexExpr *access = ix_add(b->ix, ix_mul(b->ix, step, b->threads), thread);
-    work_place(b, p->shape, p->along, row,
-               ix_add(b->ix, ix_mul(b->ix, access, items), work_lane(b)), index);
+    work_position(b, p->shape, p->along, row,
+                  ix_add(b->ix, ix_mul(b->ix, access, items), work_lane(b)), index);
     scan_load(b, p, index);
     work_wait(b, 0);
     double one = work_combine(b, p->inst, 2.0 * items);
@@ -131,8 +131,8 @@ void work_lookback_scan(const KernelDesign *d, KernelWork *out)
         const IndexExpr *step =
             work_loop_begin(b, (double)accesses * used, accesses, (double)accesses);
         const IndexExpr *at = ix_add(b->ix, first, ix_mul(b->ix, step, TARGET_WARP));
-        work_place(b, p->shape, p->along, row,
-                   ix_add(b->ix, ix_mul(b->ix, at, items), work_lane(b)), index);
+        work_position(b, p->shape, p->along, row,
+                      ix_add(b->ix, ix_mul(b->ix, at, items), work_lane(b)), index);
         if (stores == 0) {
             scan_load(b, p, index);
         } else {

@@ -9,8 +9,8 @@ uint32_t work_log2(int64_t n)
     return log;
 }
 
-void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
-                const IndexExpr *at, const IndexExpr **out)
+void work_position(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
+                   const IndexExpr *at, const IndexExpr **out)
 {
     for (uint32_t i = 0; i < s->rank; i++) {
         int64_t d = s->layout->minor_to_major[i], size = s->dims[d];
@@ -29,7 +29,7 @@ void work_place(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *
 typedef struct Network {
     int64_t slots;                 /* of a row, a power of two */
     int64_t rows;                  /* side by side */
-    uint32_t count;                /* arrays; their places come on top */
+    uint32_t count;                /* arrays; their positions come on top */
     double bytes;                  /* of a slot, all arrays */
     const Computation *comparator; /* NULL: of keys as numbers */
 } Network;
@@ -71,7 +71,7 @@ static void sort_rows(WorkBuilder *b, const Network *n)
     work_barrier(b);
 }
 
-/* Loads or stores of `count` slots by all threads; row and place of a thread's slot in *row, *at. */
+/* Loads or stores of `count` slots by all threads; row and position of a thread's slot in *row, *at. */
 static void begin_slots(WorkBuilder *b, const Network *n, double slots, int64_t rows,
                         int64_t size, const IndexExpr **row, const IndexExpr **at)
 {
@@ -91,7 +91,7 @@ static void begin_slots(WorkBuilder *b, const Network *n, double slots, int64_t 
 
 static double values_bytes(const Instruction *inst, uint32_t count)
 {
-    double bytes = 4; /* the place */
+    double bytes = 4; /* the position */
     for (uint32_t i = 0; i < count; i++)
         bytes += shared_bytes(inst->operands[i]->shape->dtype);
     return bytes;
@@ -110,7 +110,7 @@ static void sort_shared(WorkBuilder *b, const SortPlan *p, int64_t rows)
     for (int stores = 0; stores < 2; stores++) {
         begin_slots(b, &n, slots, p->rows * p->runs, p->run, &row, &at);
         at = ix_add(b->ix, at, ix_mul(b->ix, ix_mod(b->ix, row, p->runs), p->run));
-        work_place(b, p->shape, p->along, ix_floordiv(b->ix, row, p->runs), at, index);
+        work_position(b, p->shape, p->along, ix_floordiv(b->ix, row, p->runs), at, index);
         for (uint32_t i = 0; i < (stores != 0 ? results : p->count); i++) {
             if (stores != 0)
                 work_store(b, b->comp->parameter_count + i, p->shape, index);
@@ -134,7 +134,7 @@ static void search(WorkBuilder *b, const SortPlan *p, const IndexExpr *row,
         /* halves lie far apart; threads side by side look at neighbours */
         const IndexExpr *key = ix_add(
             b->ix, from, ix_mul(b->ix, step, p->step.run / 2 / (int64_t)steps + r + 1));
-        work_place(b, p->shape, p->along, row, work_searched(b, key, p->size), index);
+        work_position(b, p->shape, p->along, row, work_searched(b, key, p->size), index);
         for (uint32_t i = 0; i < p->count; i++)
             work_element(b, p->inst->operands[i], index);
     }
@@ -155,7 +155,7 @@ static void merge(WorkBuilder *b, const SortPlan *p)
     int64_t half = p->step.run / 2;
     double steps = work_log2(half) + 1.0;
     if (p->step.trusts) {
-        work_place(b, p->shape, p->along, row, mine, index);
+        work_position(b, p->shape, p->along, row, mine, index);
         for (uint32_t i = 0; i < p->count; i++)
             work_element(b, p->inst->operands[i], index);
         search(b, p, row, mine, steps, 1);
@@ -166,7 +166,7 @@ static void merge(WorkBuilder *b, const SortPlan *p)
         work_loop_end(b, 0);
     }
     work_instructions(b, (OpCost){.alu = 12, .cycles = costs.alu_cycles}, 1);
-    work_place(b, p->shape, p->along, row, work_searched(b, mine, p->size), index);
+    work_position(b, p->shape, p->along, row, work_searched(b, mine, p->size), index);
     for (uint32_t i = 0; i < p->count; i++)
         work_store(b, b->comp->parameter_count + i, p->shape, index);
 }
@@ -209,7 +209,7 @@ static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *firs
     at = ix_add(b->ix, at, ix_mul(b->ix, thread, lanes));
     if (lanes > 1)
         at = ix_add(b->ix, at, work_lane(b));
-    work_place(b, p->shape, last, row, at, index);
+    work_position(b, p->shape, last, row, at, index);
     work_element(b, p->inst->operands[0], index);
     work_instructions(b, (OpCost){.alu = 5, .cycles = costs.alu_cycles}, (double)lanes);
     work_loop_end(b, 0);
@@ -241,7 +241,7 @@ void work_topk(const KernelDesign *d, KernelWork *out)
                  .count = 1,
                  .bytes = values_bytes(p->inst, 1)};
     begin_slots(b, &n, (double)n.slots, p->rows, p->size, &row, &at);
-    work_place(b, p->shape, last, row, at, index);
+    work_position(b, p->shape, last, row, at, index);
     work_element(b, p->inst->operands[0], index);
     work_shared(b, 2, n.bytes / 2, 1);
     work_loop_end(b, 0);
@@ -249,7 +249,7 @@ void work_topk(const KernelDesign *d, KernelWork *out)
     if (p->size > n.slots)
         take_rest(b, d, &n);
     begin_slots(b, &n, (double)p->k, p->rows, p->k, &row, &at);
-    work_place(b, shape_leaf(p->inst->shape, 0), last, row, at, index);
+    work_position(b, shape_leaf(p->inst->shape, 0), last, row, at, index);
     for (uint32_t leaf = 0; leaf < 2; leaf++)
         work_store(b, b->comp->parameter_count + leaf, shape_leaf(p->inst->shape, leaf),
                    index);

@@ -12,7 +12,7 @@
  *
  * sync-collectives walks the schedule with the list of what is in flight; anything but an
  * alias, a constant or another start shows that those overlap, and a done whose start has not
- * been shown to is put back, at its place.
+ * been shown to is put back, in its place.
  *
  * Needs: the second one a schedule. Keeps: values, attributes, control edges, the order. Ends:
  * one sweep each. */

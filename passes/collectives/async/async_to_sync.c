@@ -1,4 +1,4 @@
-/* Asynchronous pairs become the plain operation, at the place of the start.
+/* Asynchronous pairs become the plain operation, at the position of the start.
  *
  *   s = (f32[4], f32[8]) all-gather-start(x), dimensions={0}      g = f32[8] all-gather(x), ...
  *   ROOT g = f32[8] all-gather-done(s)                        =>  ROOT g

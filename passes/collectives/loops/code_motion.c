@@ -9,7 +9,7 @@
  * all-reduce and the addition there may be widening conversions, reshapes, transposes, slices,
  * broadcasts, multiplication by a replicated value, select(replicated, x, 0), and the parts of
  * an all-reduce of several operands. The accumulator may also be a slice of one that is written
- * back to the same, replicated place. Nobody else may look at it, in body or condition.
+ * back to the same, replicated position. Nobody else may look at it, in body or condition.
  *
  * A reduce-scatter, where the setting asks for it: the accumulator then has the size of what is
  * scattered, and so has all that lies between; what does not stretch stays in the loop.

@@ -38,7 +38,7 @@ typedef struct Motion {
 } Motion;
 
 Instruction *motion_user(const Motion *c, const Instruction *inst, uint32_t i);
-/* The only user of `inst` is the root, at the place of the element `acc`. */
+/* The only user of `inst` is the root, at the position of the element `acc`. */
 bool motion_is_next_of(const Motion *c, const Instruction *inst, const Instruction *acc,
                        uint32_t i);
 /* An integer or float of type `to` for every value of type `from`, also below zero. */

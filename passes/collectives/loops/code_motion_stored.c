@@ -3,10 +3,10 @@
  *   body { s = all-reduce(x)  b' = dynamic-update-slice(p#1, s, i, 0)   ROOT (i + 1, b') }
  *   ->  body stores x; after the loop  r = all-reduce(w#1[0:n])
  *
- * i counts from 0 by 1 to a known n; every step writes a place of its own: its index is i or
+ * i counts from 0 by 1 to a known n; every step writes a position of its own: its index is i or
  * n - 1 - i, along a dimension in which the update has size 1; the other indices are constants,
  * with room for the update. The stored value may first be written into another array at
- * constant places: what else that array holds is not reduced. All of it is no larger than a
+ * constant positions: what else that array holds is not reduced. All of it is no larger than a
  * limit: more would not be there early enough for anybody. Any reduction does: each element is
  * reduced as before. */
 #include "passes/collectives/loops/code_motion.h"
@@ -33,7 +33,7 @@ static bool is_counter(const Motion *c, const Instruction *inst)
     return (a == inst && is_int(b, 1)) || (b == inst && is_int(a, 1));
 }
 
-/* n - 1 - i: the places are taken from the back. */
+/* n - 1 - i: the positions are taken from the back. */
 static bool is_backwards(const Motion *c, const Instruction *inst)
 {
     return inst->op == OP_SUBTRACT && is_int(inst->operands[0], c->trips - 1) &&

@@ -31,20 +31,20 @@ enum { SMALL_BODY = 64 /* instructions, kernels among them */ };
 
 /* -- what a step copies -------------------------------------------------------------------------- */
 
-/* Elements that it makes are made from others of the value than those at their own places. */
+/* Elements that it makes are made from others of the value than those at their own positions. */
 static bool reads_elsewhere(const Instruction *maker, ValueSource value)
 {
     for (uint32_t k = 0; k < maker->operand_count; k++) {
         if (!shape_is_array(maker->operands[k]->shape) ||
             !value_source_is(value_source(maker->operands[k], 0), value))
             continue;
-        bool is_own_place =
+        bool is_own_element =
             library_makes(maker)
                 ? matmul_adds_in_place(maker, k)
                 : maker->op == OP_FUSION &&
                       (kernel_in_place(maker, kernel_kind_of(maker), 0) == (int64_t)k ||
                        kernel_reads_at_results(maker, k, shape_elements(maker->shape)));
-        if (!is_own_place)
+        if (!is_own_element)
             return true;
     }
     return false;

@@ -1,4 +1,4 @@
-/* One step of a loop written out at another place: before the loop, after it, or once more in
+/* One step of a loop written out at another position: before the loop, after it, or once more in
  * its body. */
 #ifndef GXC_PASSES_COLLECTIVES_LOOPS_STEP_H
 #define GXC_PASSES_COLLECTIVES_LOOPS_STEP_H
