@@ -1,6 +1,7 @@
 /* See dot_chain.h. */
 #include "ir/kernel/dot_chain.h"
 
+#include "ir/kernel/factor_type.h"
 #include "ir/kernel/kind.h"
 
 enum { MOST_STEPS = 16 /* of what is followed */, MOST_DOT_DEPTH = 256 };
@@ -49,7 +50,7 @@ static const char *outer_wrong(const Instruction *fusion, const DotChain *c, uin
                       *factor =
                           dot_chain_factor(dot->operands[!c->weights[i]], c->factor);
     if (factor->shape->dtype != c->factor)
-        return "its factors are not of 16 bits each";
+        return "its factors are not of one type";
     if (dot_sizes(dot).sides[!c->weights[i]] > MOST_DOT_DEPTH)
         return "its results are too deep";
     int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
@@ -69,7 +70,7 @@ static const char *inner_wrong(const DotChain *c, const Instruction *dot)
         return "its dots are too deep";
     for (uint32_t i = 0; i < 2; i++) {
         if (dot_chain_factor(dot->operands[i], c->factor)->shape->dtype != c->factor)
-            return "its factors are not of 16 bits each";
+            return "its factors are not of one type";
     }
     return NULL;
 }
@@ -84,6 +85,17 @@ static const char *sizes_wrong(const DotChain *c)
             return "its dots are not of the same rows and columns";
     }
     return NULL;
+}
+
+/* Of 16 bits, or of f32 where all dots may be made of TF32. */
+static bool has_tensor_type(const DotChain *c, const Instruction *const *inner)
+{
+    bool allows = c->factor == DT_F32;
+    for (uint32_t i = 0; i < c->inner_count; i++)
+        allows = allows && dot_allows_tf32(inner[i]);
+    for (uint32_t i = 0; i < c->count; i++)
+        allows = allows && dot_allows_tf32(c->dots[i]);
+    return allows || dtype_is_half(c->factor);
 }
 
 const char *dot_chain_find(const Instruction *fusion, Arena *scratch, DotChain *out)
@@ -115,8 +127,8 @@ const char *dot_chain_find(const Instruction *fusion, Arena *scratch, DotChain *
     if (out->count == 0)
         return "no dot has a factor that is made of dots";
     out->factor = dot_chain_factor(inner[0]->operands[0], DT_INVALID)->shape->dtype;
-    if (!dtype_is_half(out->factor))
-        return "its factors are not of 16 bits each";
+    if (!has_tensor_type(out, inner))
+        return "its factors are not of 16 bits each, nor of f32 that may be TF32";
     for (uint32_t i = 0; i < out->inner_count && wrong == NULL; i++)
         wrong = inner_wrong(out, inner[i]);
     for (uint32_t i = 0; i < out->count && wrong == NULL; i++)

@@ -129,8 +129,7 @@ static bool is_exact_in(const Instruction *value, DType wide, uint32_t depth)
     return digits_of(value, depth) <= held_digits(wide);
 }
 
-/* Whether the products' factors may lose digits to tf32: the program says so. */
-static bool allows_tf32(const Instruction *hero)
+bool dot_allows_tf32(const Instruction *hero)
 {
     return inst_int(hero, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_TF32_TF32_F32;
 }
@@ -139,7 +138,7 @@ static bool is_held(const Instruction *hero, const Instruction *value, DType wid
                     uint32_t depth)
 {
     bool is_rounded =
-        value->shape->dtype == DT_F32 && wide == DT_F32 && allows_tf32(hero);
+        value->shape->dtype == DT_F32 && wide == DT_F32 && dot_allows_tf32(hero);
     return is_rounded || is_exact_in(value, wide, depth);
 }
 

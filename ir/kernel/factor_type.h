@@ -10,6 +10,9 @@
  * tensor core that multiplies them exactly. */
 bool factor_type_find(const Instruction *hero, const Target *t, DType *factor);
 
+/* Whether a product's factors may lose digits to tf32: the program says so. */
+bool dot_allows_tf32(const Instruction *hero);
+
 /* Whether a ragged-dot is a kernel on the target: sums of some length on its tensor cores. */
 bool ragged_dot_has_kernel(const Instruction *inst, const Target *t);
 

@@ -70,6 +70,19 @@ static bool map_dot(TileMapping *m, const TileProgram *p, TileOp *dot, uint32_t 
     return true;
 }
 
+/* Terms of an outer dot are added in any order. Of the instruction of 32 bits a thread has one and the one 4 behind it,
+ * of the scores two that follow each other: numbered like these, they are its factor as they lie. */
+static void renumber_terms(TileMapping *m)
+{
+    uint32_t place[LINEAR_MOST_BITS] = {1, 2, 0};
+    if (tile_bits(m->factors[0].value) != 32)
+        return;
+    for (uint32_t i = 3; i < LINEAR_MOST_BITS; i++)
+        place[i] = i;
+    for (uint32_t i = 0; i < 2; i++)
+        tile_renumber(&m->factors[i].fragment, m->term, place);
+}
+
 static void place_shared(TileMapping *m, uint32_t factor, const Target *target,
                          uint64_t *bytes)
 {
@@ -213,6 +226,7 @@ TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
         c->outer[i].is_wide = wide;
         if (!map_dot(&c->outer[i], p, outer[i], warps, target))
             return NULL;
+        renumber_terms(&c->outer[i]);
     }
     /* what is made of an inner dot's results is an outer one's factor as it lies */
     *why = "the instruction's results do not lie as its factors do";

@@ -366,8 +366,7 @@ static bool can_hold(const TileMapping *m, uint32_t number)
            fast == side && loaded_bits(m, f->value, elements) / 32 <= MOST_HELD;
 }
 
-/* Coordinates along `dim` with bit i at place[i]. */
-static void renumber(LinearLayout *l, uint32_t dim, const uint32_t *place)
+void tile_renumber(LinearLayout *l, uint32_t dim, const uint32_t *place)
 {
     uint32_t shift = linear_shift(l, dim), all = (UINT32_C(1) << l->out[dim]) - 1;
     for (uint32_t i = 0; i < linear_in_bits(l); i++) {
@@ -391,9 +390,9 @@ static void renumber_side(TileMapping *m, const LinearLayout *held, uint32_t dim
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (m->factors[i].value->dims >> dim & 1)
-            renumber(&m->factors[i].fragment, dim, place);
+            tile_renumber(&m->factors[i].fragment, dim, place);
     }
-    renumber(&m->partial, dim, place);
+    tile_renumber(&m->partial, dim, place);
     m->sums = m->partial;
 }
 

@@ -29,6 +29,8 @@ uint32_t tile_only_dim(uint32_t dims);
 /* Each warp has a part of the tile of its own; a fragment's registers are those of the instruction, then those of its
  * repetitions along the tile, then along the sums. */
 void tile_lay_out(TileMapping *m);
+/* Coordinates along `dim` with bit i at place[i]. */
+void tile_renumber(LinearLayout *l, uint32_t dim, const uint32_t *place);
 /* How a factor comes to shared memory: along which dimension, so many at once, copied or through registers. */
 void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target);
 /* Where the factor lies in shared memory: as ldmatrix needs it if it can, without conflicts of banks. */

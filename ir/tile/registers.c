@@ -122,17 +122,21 @@ uint32_t tile_carried_registers(const TileChainMapping *m)
 void tile_use_registers(TileChainMapping *c)
 {
     enum { MOST_KEPT = 32, MOST_BESIDE = 160, CROWDED = 192 /* registers */ };
-    uint32_t kept = 0, used = 0;
+    uint32_t kept = 0, used = 0,
+             weights = 0; /* these beside the scores they are made of */
     for (uint32_t i = 0; i < c->outer_count; i++)
         used += elements_of(&c->outer[i].sums);
-    for (uint32_t i = 0; i < c->inner_count; i++)
+    for (uint32_t i = 0; i < c->inner_count; i++) {
         used += elements_of(&c->inner[i].sums);
+        if (dtype_info[c->inner[i].factors[0].value->dtype].bits == WORD_BITS)
+            weights += elements_of(&c->inner[i].sums);
+    }
     c->has_edges = c->loop->inside_begin != NULL && used < CROWDED;
     for (uint32_t i = 0; i < c->inner_count; i++) {
         TileFactor *f = &c->inner[i].factors[0];
         uint32_t words = words_of(elements_of(&f->fragment), f->value->dtype);
         f->is_kept = !c->inner[i].is_wide && kept + words <= MOST_KEPT &&
-                     used + kept + words <= MOST_BESIDE;
+                     used + weights + kept + words <= MOST_BESIDE;
         kept += f->is_kept ? words : 0;
     }
 }

@@ -103,6 +103,21 @@ static Instruction *compare_pred(Rewriter *r, Instruction *inst)
     return rw_unary(r, OP_NOT, inst->shape, a);
 }
 
+/* number(p) != 0 -> p; number(p) == 0 -> not p, of a predicate that became a number to be asked again */
+static Instruction *compare_widened(Rewriter *r, Instruction *inst)
+{
+    Instruction *x = inst->operands[0];
+    const Literal *zero = rw_splat_of(inst->operands[1]);
+    int64_t d = inst_int(inst, ATTR_DIRECTION, 0);
+    if (x->op != OP_CONVERT || x->operands[0]->shape != inst->shape || zero == NULL ||
+        (d != DIRECTION_EQ && d != DIRECTION_NE) || dtype_is_complex(x->shape->dtype) ||
+        literal_double(zero, 0) != 0 ||
+        inst_int(inst, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER)
+        return NULL;
+    return d == DIRECTION_NE ? x->operands[0]
+                             : rw_unary(r, OP_NOT, inst->shape, x->operands[0]);
+}
+
 static const int64_t opposite[] = {
     [DIRECTION_EQ] = DIRECTION_NE, [DIRECTION_NE] = DIRECTION_EQ,
     [DIRECTION_GE] = DIRECTION_LT, [DIRECTION_GT] = DIRECTION_LE,
@@ -184,6 +199,7 @@ const Rule rules_logic[] = {
     {OP_COMPARE, "compare_self", compare_self},
     {OP_COMPARE, "compare_unsigned_zero", compare_unsigned_zero},
     {OP_COMPARE, "compare_pred", compare_pred},
+    {OP_COMPARE, "compare_widened", compare_widened},
     {OP_NOT, "not_compare", not_compare},
     {OP_SELECT, "select_known", select_known},
     {OP_SELECT, "select_not", select_not},

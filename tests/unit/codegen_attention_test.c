@@ -46,6 +46,10 @@ static const Case cases[] = {
     {"one row, predicate", "f16", 2, 1, 4, 1, 150, 16, 32, PREDICATE, false, false},
     {"one row, bias", "f16", 1, 2, 2, 1, 140, 16, 16, BIAS, false, false},
     {"deep", "bf16", 1, 1, 1, 32, 40, 136, 256, CAUSAL, false, false},
+    {"f32", "f32", 2, 2, 1, 40, 48, 32, 32, CAUSAL, false, false},
+    {"f32, odd sizes", "f32", 1, 1, 2, 37, 53, 20, 40, NO_MASK, true, false},
+    {"f32, bias", "f32", 1, 2, 1, 24, 45, 32, 32, BIAS, false, false},
+    {"f32, deep", "f32", 1, 1, 1, 32, 40, 128, 256, PREDICATE, false, false},
 };
 
 /* [batch, heads, rows, columns] of f32, which `y` is before, `x` behind. */
@@ -201,13 +205,16 @@ static const char *module_of(Arena *a, const Case *c)
 static uint64_t check(Arena *a, const Case *c, const char *target, const char *config,
                       bool early)
 {
+    const char *text = module_of(a, c);
+    bool is_f32 = strcmp(c->type, "f32") == 0;
     KernelCase k = {.name = c->name,
-                    .text = module_of(a, c),
+                    .text = is_f32 ? kernel_case_tf32(a, text) : text,
+                    .is_tf32 = is_f32,
                     .kind = "attention",
                     .config = config,
                     .target = target,
                     .copies_early = early,
-                    .tolerance = strcmp(c->type, "f16") == 0 ? 1.0 / 256 : 1.0 / 48,
+                    .tolerance = strcmp(c->type, "bf16") == 0 ? 1.0 / 48 : 1.0 / 256,
                     .least = 1};
     kernel_case_check(&k);
     return k.conflicts;
@@ -247,7 +254,8 @@ static void wide_kernels_are_right(void **state)
     };
     for (size_t k = 0; k < sizeof configs / sizeof *configs; k++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            check(*state, &cases[i], "sm_90a", configs[k], k == 1);
+            if (strcmp(cases[i].type, "f32") != 0 || cases[i].v_depth <= 64)
+                check(*state, &cases[i], "sm_90a", configs[k], k == 1);
 }
 
 /* Tiles with so many sums and scores that the rows' totals wait in shared memory. */

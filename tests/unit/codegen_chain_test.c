@@ -43,6 +43,10 @@ static const Case cases[] = {
     {"dk dv, places first", "f16", OF_KEYS, 2, 2, 1, 40, 40, 32, 32, CAUSAL, true},
     {"dk dv, shared heads", "f16", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, false},
     {"dk dv, deep", "bf16", OF_KEYS, 1, 1, 1, 32, 40, 128, 128, CAUSAL, false},
+    {"dq, f32", "f32", OF_QUERIES, 1, 2, 1, 40, 48, 32, 32, CAUSAL, false},
+    {"dq, f32, odd sizes", "f32", OF_QUERIES, 1, 1, 1, 37, 53, 24, 40, NO_MASK, true},
+    {"dk dv, f32", "f32", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, false},
+    {"dk dv, f32, odd sizes", "f32", OF_KEYS, 1, 1, 1, 37, 53, 24, 40, WINDOW, false},
 };
 
 /* What moves the batch's dimensions of [batch, heads(, group), places, depth]. */
@@ -178,8 +182,11 @@ static const char *module_of(Arena *a, const Case *c)
 static uint64_t check(Arena *a, const Case *c, const char *target, const char *config,
                       bool early)
 {
+    const char *text = module_of(a, c);
+    bool is_f32 = strcmp(c->type, "f32") == 0;
     KernelCase k = {.name = c->name,
-                    .text = module_of(a, c),
+                    .text = is_f32 ? kernel_case_tf32(a, text) : text,
+                    .is_tf32 = is_f32,
                     .kind = "dot_chain",
                     .config = config,
                     .target = target,

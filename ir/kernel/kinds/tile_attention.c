@@ -1,6 +1,7 @@
 /* Attentions on tensor cores, in one kernel: a block makes a tile of rows of one head (ir/tile/attention.c). */
 #include "ir/base/divide.h"
 #include "ir/kernel/attention/attention.h"
+#include "ir/kernel/factor_type.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 #include "ir/tile/mapping.h"
@@ -12,7 +13,8 @@
 #define LEAST_PART 256  /* columns that are worth a block */
 #define MOST_RESIDENT 4 /* blocks of a multiprocessor: enough of k and v is under way */
 #define TICKET_BYTES 4
-#define LEAST_FILL (-3.4e38) /* below: infinite, and a row without scores is no number */
+#define LEAST_FILL                                                                       \
+    (-0x1.fffffep127) /* below: infinite, and a row without scores is no number */
 
 /* -- legality ------------------------------------------------------------------------------------ */
 
@@ -21,21 +23,29 @@ static bool is_half(const Instruction *inst)
     return dtype_is_half(inst->shape->dtype);
 }
 
+/* Of 16 bits, or of 32, of which the program lets both dots lose some. */
+static bool has_tensor_type(const Attention *a)
+{
+    return is_half(a->q.base) ||
+           (a->q.base->shape->dtype == DT_F32 && dot_allows_tf32(a->parts.scores.inst) &&
+            dot_allows_tf32(a->parts.output));
+}
+
 static const char *arrays_illegal(const Attention *a, const Instruction *statistics)
 {
     const AttentionArray *arrays[] = {&a->q, &a->k, &a->v};
     for (uint32_t i = 0; i < 3; i++) {
         if (arrays[i]->base->op != OP_PARAMETER)
             return "it makes more than the attention";
-        if (!is_half(arrays[i]->base) ||
-            arrays[i]->base->shape->dtype != a->q.base->shape->dtype)
-            return "its arrays are not of 16 bits each";
+        if (arrays[i]->base->shape->dtype != a->q.base->shape->dtype ||
+            !has_tensor_type(a))
+            return "its arrays are not of 16 bits each, nor of f32 that may be TF32";
         if (arrays[i]->dims[ATTENTION_DEPTH] > MOST_DEPTH)
             return "its heads are too deep";
     }
     if (a->bias.base != NULL && a->bias.base->op != OP_PARAMETER)
         return "it makes more than the attention";
-    if (!is_half(a->o.base) && !is_half(a->parts.weights.inst))
+    if (is_half(a->q.base) && !is_half(a->o.base) && !is_half(a->parts.weights.inst))
         return "its weights have more bits than its arrays";
     if (a->q.dims[ATTENTION_HEADS] % a->k.dims[ATTENTION_HEADS] != 0 ||
         a->q.dims[ATTENTION_BATCH] != a->k.dims[ATTENTION_BATCH])
@@ -125,8 +135,9 @@ static const struct {
 
 static size_t size_for(const Attention *a)
 {
+    bool is_long = !is_half(a->q.base); /* of f32: as many bytes as twice the depth */
     size_t i = 0;
-    while (sizes[i].depth < depth_of(a))
+    while (sizes[i].depth < depth_of(a) << is_long && sizes[i].depth < MOST_DEPTH)
         i++;
     return i;
 }

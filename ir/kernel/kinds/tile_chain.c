@@ -7,6 +7,7 @@
 #define MOST_DEPTH 256
 #define LEAST_ROWS 16      /* fewer waste most of an instruction */
 #define MOST_REGISTERS 192 /* of a thread, for sums and inner results */
+#define MOST_REGISTERS_F32 160
 
 /* -- legality ------------------------------------------------------------------------------------ */
 
@@ -82,11 +83,12 @@ static int64_t registers_for(const DotChain *c, int64_t tile_columns)
     return elements * WARP_ROWS / TARGET_WARP;
 }
 
-/* What leaves room in registers. */
+/* What leaves room in registers; weights of f32 need as many as the scores, which those of 16 bits do not. */
 static int64_t columns_for(const DotChain *c)
 {
+    int64_t most = c->factor == DT_F32 ? MOST_REGISTERS_F32 : MOST_REGISTERS;
     size_t i = 0;
-    while (i + 1 < COLUMNS && registers_for(c, columns[i]) > MOST_REGISTERS)
+    while (i + 1 < COLUMNS && registers_for(c, columns[i]) > most)
         i++;
     return columns[i];
 }

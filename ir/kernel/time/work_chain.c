@@ -60,7 +60,7 @@ static void multiply_wide(WorkBuilder *b, const TileMapping *m, bool loads_a)
 
 double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
 {
-    double bytes = 0, times = 1;
+    double times = 1;
     if (m->is_wide) {
         const TileDim *d = m->program->dims;
         multiply_wide(b, m, loads_a);
@@ -69,10 +69,12 @@ double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
     }
     const uint32_t dims[] = {m->row, m->column, m->term};
     const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
-    for (int i = loads_a ? 0 : 1; i < 2; i++)
-        bytes += registers_of(&m->factors[i].fragment) *
-                 dtype_info[m->factors[i].value->dtype].bits / 8;
-    work_shared(b, bytes / COPY_BYTES, COPY_BYTES, 1);
+    for (int i = loads_a ? 0 : 1; i < 2; i++) {
+        const TileFactor *f = &m->factors[i];
+        double each = dtype_info[f->value->dtype].bits / 8.0,
+               wide = f->is_matrix ? COPY_BYTES : each;
+        work_shared(b, registers_of(&f->fragment) * each / wide, wide, 1);
+    }
     for (int i = 0; i < 3; i++)
         times *= (double)m->program->dims[dims[i]].size / sizes[i];
     work_instructions(b, (OpCost){.alu = 1, .tensor = work_core_cycles(b, m->core)},

@@ -260,8 +260,9 @@ static void compare(Run *c, uint32_t result, const Literal *want)
         for (int p = 0; p < 2; p++) {
             bool is_same = a[p] == b[p] || (isnan(a[p]) && isnan(b[p]));
             bool is_narrow = dtype_info[t].bits <= 16 && dtype_is_float(t);
-            double most =
-                is_narrow && c->options->tolerance != 0 ? c->options->tolerance : 1e-5;
+            double most = (is_narrow || c->options->is_tf32) && c->options->tolerance != 0
+                              ? c->options->tolerance
+                              : 1e-5;
             if (!is_same &&
                 !(fabs(a[p] - b[p]) <= most * fmax(fabs(b[p]), c->options->least)))
                 fail_msg("%s: result %u, element %zu in memory is %.9g, not %.9g",
@@ -313,4 +314,18 @@ void kernel_case_check(KernelCase *options)
         shadow_deinit(&c.shadow[i]);
     }
     arena_destroy(c.arena);
+}
+
+const char *kernel_case_tf32(Arena *a, const char *text)
+{
+    static const char terms[] = "rhs_contracting_dims={";
+    Text t;
+    text_init(&t, a);
+    for (const char *at; (at = strstr(text, terms)) != NULL;) {
+        const char *end = strchr(at, '}') + 1;
+        text_printf(&t, "%.*s, algorithm=dot_tf32_tf32_f32", (int)(end - text), text);
+        text = end;
+    }
+    text_string(&t, text);
+    return t.data;
 }

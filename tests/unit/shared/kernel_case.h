@@ -15,6 +15,7 @@ typedef struct KernelCase {
         *config; /* its configuration, as text {"tile":[16,16]}; NULL: the heuristic */
     const char *target; /* NULL: sm_75 */
     bool copies_early;  /* asynchronous copies are made when they are issued */
+    bool is_tf32;     /* its dots are made of TF32, so that f32 has the tolerance, too */
     double tolerance; /* relative, of floats of 16 bits and less; 0: 1e-5, as of others */
     double least;     /* smaller results may differ as much as those of this size */
     uint64_t conflicts; /* out: of banks of shared memory */
@@ -29,5 +30,8 @@ Instruction *kernel_case_fusion(Arena *a, const char *text);
 
 /* Fails the test if anything is wrong. */
 void kernel_case_check(KernelCase *c);
+
+/* The module with its dots made of TF32. */
+const char *kernel_case_tf32(Arena *a, const char *text);
 
 #endif
