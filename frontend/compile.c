@@ -22,6 +22,7 @@
 #include "ir/base/bug.h"
 #include "ir/base/text.h"
 #include "ir/custom_call/custom_call.h"
+#include "ir/kernel/candidates.h"
 #include "ir/kernel/kernel.h"
 #include "ir/print/print.h"
 #include "passes/dynamic/dynamic.h"
@@ -153,6 +154,7 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
                       .settings = &c->settings,
                       .graphs = c->planner != NULL ? planner_interface(c->planner) : NULL,
                       .tuning = c->tuning,
+                      .products = candidate_memo_create(c->arena),
                       .opt_level = (int)c->settings.level,
                       .lint = o->lint != 0};
     c->pipeline =

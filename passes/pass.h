@@ -23,9 +23,10 @@ typedef struct PassContext {
     Arena *scratch; /* reset after each pass */
     const Target *target;
     const PassSettings *settings;
-    GraphPlanner *graphs;        /* what cuDNN can do; NULL: it may not be called */
-    const struct Tuning *tuning; /* ir/kernel/tuning.h; NULL: there is none */
-    int opt_level;               /* 0, 1, 2 */
+    GraphPlanner *graphs;           /* what cuDNN can do; NULL: it may not be called */
+    const struct Tuning *tuning;    /* ir/kernel/tuning.h; NULL: there is none */
+    struct CandidateMemo *products; /* ir/kernel/candidates.h; NULL: nothing is kept */
+    int opt_level;                  /* 0, 1, 2 */
     bool lint;         /* check that every pass keeps what it must (passes/lint.h) */
     PassCounts counts; /* what passes did: they add to it, gxc --report prints it */
     struct PassMemory *memory; /* of pipeline_run, for pass_run; NULL outside */

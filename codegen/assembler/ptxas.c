@@ -44,7 +44,8 @@ static int run_ptxas(const Cuda *cuda, const Target *target, AssembleForm form,
         args[n++] = "-lineinfo";
     if (form == ASSEMBLE_PIECE) /* whole-program code, but a relocatable file */
         args[n++] = "-ewp";
-    if (cuda->cuda >= SPLIT_SINCE) {
+    /* pieces are made side by side already: threads would only take longer together */
+    if (cuda->cuda >= SPLIT_SINCE && form != ASSEMBLE_PIECE) {
         args[n++] = SPLIT;
         args[n++] = digit;
     }

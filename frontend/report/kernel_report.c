@@ -248,7 +248,7 @@ KernelReport kernel_report_make(const Module *m, const Target *t, CostModel *cos
         qsort(r->rows, r->count, sizeof *r->rows, compare_rows);
     find_reasons(r, t->device, a);
     for (size_t i = 0; i < r->count; i++)
-        candidates_find(r->rows[i].inst, NULL, t, &r->rows[i].candidates);
+        candidates_find(r->rows[i].inst, NULL, t, NULL, &r->rows[i].candidates);
     return *r;
 }
 

@@ -2,6 +2,11 @@
  * asked for its time like any other kernel. */
 #include "ir/kernel/candidates.h"
 
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "ir/attribute/config.h"
 #include "ir/kernel/activation.h"
 #include "ir/kernel/convolution.h"
@@ -10,6 +15,7 @@
 #include "ir/kernel/matmul.h"
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_time.h"
+#include "ir/print/print.h"
 
 enum {
     DEPTH_MOST = 16, /* operations that make an operand */
@@ -369,6 +375,81 @@ static void add_kernels(const Draft *d, Instruction *fusion, KernelKind own,
     }
 }
 
+/* -- what is known of equal ones ------------------------------------------------------------------- */
+
+typedef struct Known {
+    const char *key; /* what is drafted, and the kind that it has already */
+    size_t length;
+    uint64_t hash;
+    Candidates kernels;
+} Known;
+
+struct CandidateMemo {
+    Arena *arena;
+    Known *list;
+    size_t count, capacity;
+};
+
+CandidateMemo *candidate_memo_create(Arena *a)
+{
+    CandidateMemo *memo = ARENA_NEW(a, CandidateMemo);
+    memo->arena = a;
+    return memo;
+}
+
+size_t candidate_memo_count(const CandidateMemo *memo)
+{
+    return memo->count;
+}
+
+static Known key_of(const Draft *d, KernelKind own)
+{
+    Known k = {.key = ""};
+    size_t length;
+    const char *text = computation_print(d->arena, d->fused, PRINT_CANONICAL, &length);
+    k.key = arena_printf(d->arena, "%d %.*s", (int)own, (int)length, text);
+    k.length = strlen(k.key);
+    k.hash = XXH3_64bits(k.key, k.length);
+    return k;
+}
+
+static const Known *find_known(const CandidateMemo *memo, const Known *k)
+{
+    for (size_t i = 0; i < memo->count; i++) {
+        const Known *have = &memo->list[i];
+        if (have->hash == k->hash && have->length == k->length &&
+            memcmp(have->key, k->key, k->length) == 0)
+            return have;
+    }
+    return NULL;
+}
+
+/* Layers have the same products: the model is asked once for all of them. */
+static void add_known_kernels(const Draft *d, Instruction *fusion, KernelKind own,
+                              CandidateMemo *memo, Candidates *out)
+{
+    if (memo == NULL) {
+        add_kernels(d, fusion, own, out);
+        return;
+    }
+    Known k = key_of(d, own);
+    const Known *known = find_known(memo, &k);
+    if (known == NULL) {
+        add_kernels(d, fusion, own, &k.kernels);
+        k.key = arena_text(memo->arena, k.key, k.length);
+        memo->list = arena_grow(memo->arena, memo->list, &memo->capacity, memo->count + 1,
+                                sizeof *memo->list);
+        memo->list[memo->count] = k;
+        known = &memo->list[memo->count++];
+    }
+    for (uint32_t i = 0; i < known->kernels.count; i++) {
+        const Candidate *c = &known->kernels.list[i];
+        add(out, c->maker, c->kind, c->name, c->seconds);
+    }
+}
+
+/* -- all -------------------------------------------------------------------------------------------- */
+
 /* Of a kernel that no library makes: of several products, of a ragged one. */
 static void find_backends(const Instruction *fusion, const Target *t, Candidates *out)
 {
@@ -412,7 +493,7 @@ static void add_from_memory(const Draft *made, const Instruction *conv, Candidat
 }
 
 void candidates_find(const Instruction *inst, const KnownUses *uses, const Target *t,
-                     Candidates *out)
+                     CandidateMemo *memo, Candidates *out)
 {
     *out = (Candidates){.count = 0};
     const Instruction *product = product_of(inst);
@@ -435,7 +516,7 @@ void candidates_find(const Instruction *inst, const KnownUses *uses, const Targe
     double seconds = library_time(inst, t->device).seconds;
     if (library_makes(inst) || library_seconds(&d, product, &seconds))
         add(out, CANDIDATE_LIBRARY, KERNEL_COUNT, library_name(product), seconds);
-    add_kernels(&d, fusion, own, out);
+    add_known_kernels(&d, fusion, own, memo, out);
     if (inst->op == OP_CONVOLUTION && d.operands_made != 0)
         add_from_memory(&d, inst, out);
     arena_destroy(a);

@@ -34,12 +34,18 @@ typedef struct KnownUses {
     uint32_t count;
 } KnownUses;
 
+/* What was found of equal products before: their kernels. NULL where one is asked for: nothing is kept. */
+typedef struct CandidateMemo CandidateMemo;
+CandidateMemo *candidate_memo_create(Arena *a);
+/* Different products that were asked for. */
+size_t candidate_memo_count(const CandidateMemo *memo);
+
 /* `inst` is a dot, a convolution, or a fusion of one: ours or a library's call. Of a plain one, with `uses`,
  * elementwise operations that only make its operands stand in its kernel, and before a library's call, and what is
  * made of its result element by element behind that. NULL: operands and result are all there is. No candidate: it is
  * none of these. */
 void candidates_find(const Instruction *inst, const KnownUses *uses, const Target *t,
-                     Candidates *out);
+                     CandidateMemo *memo, Candidates *out);
 
 /* Cheap: false only if no kernel could take less than this part of a library's time for a dot or convolution. */
 bool candidates_worth_asking(const Instruction *product, const KnownUses *uses,

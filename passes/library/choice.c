@@ -31,7 +31,7 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
         (!is_forced &&
          !candidates_worth_asking(inst, &choice->uses, target, costs.kernel_gain)))
         return true;
-    candidates_find(inst, &choice->uses, target, &all);
+    candidates_find(inst, &choice->uses, target, choice->cx->products, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
                     *own = best_kernel(&all, is_forced);
     if (library == NULL || own == NULL)

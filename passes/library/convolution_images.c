@@ -111,7 +111,7 @@ bool convolution_keeps_filter(const Instruction *conv, const PassContext *cx)
     Candidates all;
     if (cx->target->tiles == TILES_NONE || !wide_convolution_fits(conv))
         return false;
-    candidates_find(conv, NULL, cx->target, &all);
+    candidates_find(conv, NULL, cx->target, cx->products, &all);
     return is_faster(&all, cx);
 }
 
@@ -129,12 +129,12 @@ bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
          keeps = (image_convolution_fits(c) || wide_convolution_fits(c)) &&
                  (has_kept || !convolution_has_others_near(r, conv));
     if (keeps) {
-        candidates_find(c, NULL, cx->target, &all);
+        candidates_find(c, NULL, cx->target, cx->products, &all);
         keeps = is_faster(&all, cx);
         least = keeps ? candidates_by(&all, CANDIDATE_TILE)->seconds : 0;
     }
     if (keeps && !has_kept) {
-        candidates_find(in_form(conv, formed, a), NULL, cx->target, &all);
+        candidates_find(in_form(conv, formed, a), NULL, cx->target, cx->products, &all);
         keeps = !formed_seconds(&all, formed, cx, &seconds) ||
                 least <= seconds * costs.kernel_gain;
     }

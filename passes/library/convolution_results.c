@@ -44,7 +44,7 @@ static Instruction *turned(Instruction *conv, const Instruction *transpose)
 static bool is_ours(Instruction *conv, const PassContext *cx)
 {
     Candidates all;
-    candidates_find(conv, NULL, cx->target, &all);
+    candidates_find(conv, NULL, cx->target, cx->products, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
                     *tile = candidates_by(&all, CANDIDATE_TILE);
     return tile != NULL && (library == NULL || cx->graphs == NULL ||

@@ -197,7 +197,7 @@ static double kernel_seconds(const Cut *c, const PassContext *cx, int64_t pieces
     if (pieces != 1)
         set_pieces(comp->root, c, pieces);
     Candidates all;
-    candidates_find(comp->root, NULL, cx->target, &all);
+    candidates_find(comp->root, NULL, cx->target, cx->products, &all);
     double seconds = 0;
     for (uint32_t i = 0; i < all.count && seconds == 0; i++)
         seconds = all.list[i].maker == CANDIDATE_LIBRARY ? 0 : all.list[i].seconds;

@@ -152,7 +152,7 @@ static Instruction *tile_kernel(const Rewriter *r, Instruction *dot, double prod
     Candidates all;
     if (r->cx->target->tiles == TILES_NONE)
         return NULL;
-    candidates_find(dot, NULL, r->cx->target, &all);
+    candidates_find(dot, NULL, r->cx->target, r->cx->products, &all);
     const Candidate *tile = candidates_by(&all, CANDIDATE_TILE);
     if (tile == NULL || tile->seconds > sum_seconds(r, dot, products))
         return NULL;

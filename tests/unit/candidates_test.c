@@ -50,7 +50,7 @@ static void large_products_are_the_librarys(void **state)
     Fixture *f = *state;
     Candidates c;
     const Instruction *d = dot(f, PRODUCT("bf16", "bf16", "4096", "4096", "4096"));
-    candidates_find(d, &f->uses, &f->target, &c);
+    candidates_find(d, &f->uses, &f->target, NULL, &c);
     assert_int_equal(c.count, 3);
     assert_int_equal(c.list[0].maker, CANDIDATE_LIBRARY);
     assert_string_equal(c.list[0].name, "cublaslt");
@@ -66,20 +66,48 @@ static void not_everything_has_all(void **state)
     Fixture *f = *state;
     Candidates c;
     const Instruction *d = dot(f, PRODUCT("s8", "s32", "512", "512", "512"));
-    candidates_find(d, NULL, &f->target, &c);
+    candidates_find(d, NULL, &f->target, NULL, &c);
     assert_null(candidates_by(&c, CANDIDATE_LIBRARY));
     assert_int_equal(c.list[0].maker, CANDIDATE_TILE);
     d = dot(f, PRODUCT("f32", "f32", "512", "512", "512"));
-    candidates_find(d, NULL, &f->target, &c);
+    candidates_find(d, NULL, &f->target, NULL, &c);
     assert_null(candidates_by(&c, CANDIDATE_TILE));
     assert_non_null(candidates_by(&c, CANDIDATE_LIBRARY));
     assert_non_null(candidates_by(&c, CANDIDATE_PLAIN));
     f->target.tiles = TILES_NONE;
     d = dot(f, PRODUCT("bf16", "bf16", "512", "512", "512"));
-    candidates_find(d, NULL, &f->target, &c);
+    candidates_find(d, NULL, &f->target, NULL, &c);
     assert_null(candidates_by(&c, CANDIDATE_TILE));
-    candidates_find(d->operands[0], NULL, &f->target, &c);
+    candidates_find(d->operands[0], NULL, &f->target, NULL, &c);
     assert_int_equal(c.count, 0);
+}
+
+/* What is known of a product is said of equal ones only. */
+static void equal_products_are_asked_once(void **state)
+{
+    static const char *const texts[] = {
+        PRODUCT("bf16", "bf16", "512", "512", "512"),
+        PRODUCT("bf16", "bf16", "512", "512", "1024"),
+        PRODUCT("f16", "f16", "512", "512", "512"),
+        PRODUCT("bf16", "f32", "512", "512", "512"),
+        PRODUCT("bf16", "bf16", "512", "512", "512"),
+    };
+    Fixture *f = *state;
+    CandidateMemo *memo = candidate_memo_create(f->arena);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        Candidates alone, known;
+        const Instruction *d = dot(f, texts[i]);
+        candidates_find(d, &f->uses, &f->target, NULL, &alone);
+        candidates_find(d, &f->uses, &f->target, memo, &known);
+        assert_int_equal(known.count, alone.count);
+        for (uint32_t k = 0; k < alone.count; k++) {
+            assert_int_equal(known.list[k].maker, alone.list[k].maker);
+            assert_int_equal(known.list[k].kind, alone.list[k].kind);
+            assert_string_equal(known.list[k].name, alone.list[k].name);
+            assert_true(known.list[k].seconds == alone.list[k].seconds);
+        }
+    }
+    assert_int_equal(candidate_memo_count(memo), 4);
 }
 
 /* A library wants operands in memory; a kernel widens its own. */
@@ -92,7 +120,7 @@ static void narrow_operands_are_widened_in_kernels(void **state)
                "w = s8[4096,8192]{1,0} parameter(1) c = bf16[4096,8192]{1,0} convert(w)\n"
                "ROOT d = bf16[16,8192]{1,0} dot(x, c)" SUMS " }");
     assert_true(candidates_worth_asking(d, &f->uses, &f->target, 0.8));
-    candidates_find(d, &f->uses, &f->target, &c);
+    candidates_find(d, &f->uses, &f->target, NULL, &c);
     assert_int_equal(c.list[0].maker, CANDIDATE_TILE);
     const Candidate *library = candidates_by(&c, CANDIDATE_LIBRARY);
     assert_non_null(library);
@@ -101,7 +129,7 @@ static void narrow_operands_are_widened_in_kernels(void **state)
     double widened = library->seconds;
     assert_true(widened > seconds);
     assert_true(c.list[0].seconds < widened / 2);
-    candidates_find(d, NULL, &f->target, &c); /* where the operand is there */
+    candidates_find(d, NULL, &f->target, NULL, &c); /* where the operand is there */
     assert_true(candidates_by(&c, CANDIDATE_LIBRARY)->seconds < widened);
 }
 
@@ -114,8 +142,8 @@ static void wide_operands_stay_outside(void **state)
         f, "HloModule m\nENTRY e { x = bf16[1024,4096]{1,0} parameter(0)\n"
            "s = f32[4096,1024]{1,0} parameter(1) c = bf16[4096,1024]{1,0} convert(s)\n"
            "ROOT d = bf16[1024,1024]{1,0} dot(x, c)" SUMS " }");
-    candidates_find(d, &f->uses, &f->target, &with);
-    candidates_find(d, NULL, &f->target, &without);
+    candidates_find(d, &f->uses, &f->target, NULL, &with);
+    candidates_find(d, NULL, &f->target, NULL, &without);
     assert_int_equal(with.count, without.count);
     for (uint32_t i = 0; i < with.count; i++) {
         assert_int_equal(with.list[i].maker, without.list[i].maker);
@@ -136,8 +164,8 @@ static double behind_library(Fixture *f, const char *entry)
     const Instruction *product = dot(f, entry);
     while (product->op != OP_DOT)
         product = product->operands[0];
-    candidates_find(product, &f->uses, &f->target, &with);
-    candidates_find(product, NULL, &f->target, &without);
+    candidates_find(product, &f->uses, &f->target, NULL, &with);
+    candidates_find(product, NULL, &f->target, NULL, &without);
     assert_true(candidates_by(&with, CANDIDATE_TILE)->seconds ==
                 candidates_by(&without, CANDIDATE_TILE)->seconds);
     return candidates_by(&with, CANDIDATE_LIBRARY)->seconds -
@@ -168,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(large_products_are_the_librarys, setup, teardown),
         cmocka_unit_test_setup_teardown(not_everything_has_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(equal_products_are_asked_once, setup, teardown),
         cmocka_unit_test_setup_teardown(narrow_operands_are_widened_in_kernels, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(wide_operands_stay_outside, setup, teardown),
