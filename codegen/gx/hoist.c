@@ -9,9 +9,17 @@
 void gx_hoist_begin(Kernel *k, GxHoist *h)
 {
     h->loads = LLVMGetInsertBlock(k->builder);
-    h->code = LLVMAppendBasicBlockInContext(k->context, k->function, "");
-    LLVMBuildBr(k->builder, h->code);
-    LLVMPositionBuilderAtEnd(k->builder, h->code);
+    h->code[0] = LLVMAppendBasicBlockInContext(k->context, k->function, "");
+    h->count = 1;
+    LLVMBuildBr(k->builder, h->code[0]);
+    LLVMPositionBuilderAtEnd(k->builder, h->code[0]);
+}
+
+void gx_hoist_round(Kernel *k, GxHoist *h)
+{
+    LLVMBasicBlockRef block = LLVMGetInsertBlock(k->builder);
+    if (block != h->code[h->count - 1] && h->count < GX_HOIST_ROUNDS)
+        h->code[h->count++] = block;
 }
 
 static bool is_load(LLVMValueRef inst)
@@ -32,9 +40,24 @@ static bool is_address_code(LLVMValueRef inst)
            LLVMIsAExtractElementInst(inst) != NULL || is_load(inst);
 }
 
-static bool is_in(LLVMValueRef value, LLVMBasicBlockRef block)
+/* Written since the beginning: blocks are appended. */
+static bool is_inside(LLVMValueRef value, const GxHoist *h)
 {
-    return LLVMIsAInstruction(value) != NULL && LLVMGetInstructionParent(value) == block;
+    LLVMBasicBlockRef block = h->code[0];
+    if (LLVMIsAInstruction(value) == NULL)
+        return false;
+    while (block != NULL && block != LLVMGetInstructionParent(value))
+        block = LLVMGetNextBasicBlock(block);
+    return block != NULL;
+}
+
+static bool runs_in_any_case(LLVMValueRef inst, const GxHoist *h)
+{
+    for (unsigned i = 0; i < h->count; i++) {
+        if (h->code[i] == LLVMGetInstructionParent(inst))
+            return true;
+    }
+    return false;
 }
 
 static unsigned arguments(LLVMValueRef inst)
@@ -46,12 +69,12 @@ static unsigned arguments(LLVMValueRef inst)
 /* inst and all that it needs may move; *left counts down to 0. */
 static bool may_move(LLVMValueRef inst, const GxHoist *h, unsigned *left)
 {
-    if (*left == 0 || !is_address_code(inst))
+    if (*left == 0 || !is_address_code(inst) || !runs_in_any_case(inst, h))
         return false;
     --*left;
     for (unsigned i = 0; i < arguments(inst); i++) {
         LLVMValueRef operand = LLVMGetOperand(inst, i);
-        if (is_in(operand, h->code) && !may_move(operand, h, left))
+        if (is_inside(operand, h) && !may_move(operand, h, left))
             return false;
     }
     return true;
@@ -61,18 +84,16 @@ static void move(Kernel *k, LLVMValueRef inst, const GxHoist *h)
 {
     for (unsigned i = 0; i < arguments(inst); i++) {
         LLVMValueRef operand = LLVMGetOperand(inst, i);
-        if (is_in(operand, h->code))
+        if (is_inside(operand, h))
             move(k, operand, h);
     }
     LLVMInstructionRemoveFromParent(inst);
     LLVMInsertIntoBuilder(k->builder, inst);
 }
 
-void gx_hoist_end(Kernel *k, const GxHoist *h)
+static void move_loads(Kernel *k, LLVMBasicBlockRef from, const GxHoist *h)
 {
-    LLVMBasicBlockRef end = LLVMGetInsertBlock(k->builder);
-    LLVMPositionBuilderBefore(k->builder, LLVMGetBasicBlockTerminator(h->loads));
-    LLVMValueRef inst = LLVMGetFirstInstruction(h->code);
+    LLVMValueRef inst = LLVMGetFirstInstruction(from);
     while (inst != NULL) {
         LLVMValueRef next = LLVMGetNextInstruction(inst);
         unsigned left = ADDRESS_CODE;
@@ -80,5 +101,13 @@ void gx_hoist_end(Kernel *k, const GxHoist *h)
             move(k, inst, h); /* all of it stood before inst: next stays */
         inst = next;
     }
+}
+
+void gx_hoist_end(Kernel *k, const GxHoist *h)
+{
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(k->builder);
+    LLVMPositionBuilderBefore(k->builder, LLVMGetBasicBlockTerminator(h->loads));
+    for (unsigned i = 0; i < h->count; i++)
+        move_loads(k, h->code[i], h);
     LLVMPositionBuilderAtEnd(k->builder, end);
 }

@@ -1,7 +1,8 @@
 /* The column reduction emitter: neighbouring threads make neighbouring results, so that what they read
  * lies side by side; the threads of a block that share results split the columns and meet in shared
  * memory. All of them then know the results, so that later reductions of the same columns, and results
- * with an element for each column, are made in the same kernel. */
+ * with an element for each column, are made in the same kernel: those that need no reduction on the way, while
+ * what they are made of is at hand. */
 #include "codegen/element/reducer.h"
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/share.h"
@@ -24,6 +25,37 @@ typedef struct Columns {
     LLVMValueRef in_range; /* i1: the results exist; NULL: always */
     const IndexExpr *row;  /* of lane 0 */
 } Columns;
+
+/* -- results of elements --------------------------------------------------------------------------- */
+
+static void store_element(const Columns *c, uint32_t result, const IndexExpr *row,
+                          const IndexExpr *column)
+{
+    const IndexExpr *at[EMIT_MOST_RANK];
+    reduction_result_index(c->e->ix, c->plan, fusion_result(c->in->fusion, result).shape,
+                           row, column, at);
+    emit_result(c->e, c->in->fusion, result, at);
+}
+
+/* What needs no hero, by the threads whose rows exist. */
+static void store_early(const Columns *c, const IndexExpr *row, const IndexExpr *column)
+{
+    const Instruction *fusion = c->in->fusion;
+    uint32_t count = fusion_result_count(fusion), early = 0;
+    GxIf exists;
+    for (uint32_t i = 0; i < count; i++)
+        early += c->plan->is_early[i];
+    if (c->first != 0 || early == 0)
+        return;
+    if (c->in_range != NULL)
+        emit_if_begin(c->e, &exists, c->in_range);
+    for (uint32_t i = 0; i < count; i++) {
+        if (c->plan->is_early[i])
+            store_element(c, i, row, column);
+    }
+    if (c->in_range != NULL)
+        emit_if_end(c->e, &exists, NULL, 0, NULL);
+}
 
 /* -- accumulating --------------------------------------------------------------------------------- */
 
@@ -54,6 +86,7 @@ static void accumulate(Emit *e, const void *user, const IndexExpr *column,
         }
         carried += r->count * c->lanes;
     }
+    store_early(c, row, column);
 }
 
 static void for_columns(Columns *c, bool in_order, ShareFn *body, LLVMValueRef *carried,
@@ -196,12 +229,9 @@ static void store(const Columns *c, bool full, const IndexExpr *column)
     const Instruction *fusion = c->in->fusion;
     const IndexExpr *row = ix_add(e->ix, c->row, emit_lane(e));
     for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
-        const Shape *shape = fusion_result(fusion, i).shape;
-        const IndexExpr *at[EMIT_MOST_RANK];
-        if (reduction_is_full(c->plan, shape) != full)
-            continue;
-        reduction_result_index(e->ix, c->plan, shape, row, column, at);
-        emit_result(e, fusion, i, at);
+        bool is_full = reduction_is_full(c->plan, fusion_result(fusion, i).shape);
+        if (is_full == full && !c->plan->is_early[i])
+            store_element(c, i, row, column);
     }
 }
 
@@ -224,7 +254,7 @@ static void store_results(Columns *c)
     if (c->in_range != NULL)
         gx_if_begin(c->k, &exists, c->in_range);
     emit_scope_begin(e);
-    if (c->plan->has_full)
+    if (c->plan->has_late)
         for_columns(c, false, store_column, NULL, 0);
     if (has_rows) {
         gx_if_begin(c->k, &first,

@@ -53,9 +53,12 @@ static void whole_rounds(Emit *e, const Share *s, int64_t before, int64_t trips,
         ix_add(e->ix, ix_mul(e->ix, trip, unroll * step), first_item(e, s, s->threads));
     if (unroll > 1)
         gx_hoist_begin(e->k, &hoist);
-    for (int64_t i = 0; i < unroll; i++)
+    for (int64_t i = 0; i < unroll; i++) {
+        if (unroll > 1)
+            gx_hoist_round(e->k, &hoist);
         body(e, user, ix_add(e->ix, first, ix_const(e->ix, (before + i) * step)),
              i == 0 ? is_start : NULL, carried);
+    }
     if (unroll > 1)
         gx_hoist_end(e->k, &hoist);
     emit_scope_end(e);

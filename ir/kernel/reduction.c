@@ -238,6 +238,7 @@ static void visit_results(Analysis *a, const Instruction *fusion)
     ReductionPlan *p = a->plan;
     uint32_t count = fusion_result_count(fusion);
     const IndexExpr *at[MOST_RANK];
+    p->is_early = ARENA_ARRAY(a->arena, bool, count);
     for (uint32_t i = 0; i < count && a->why == NULL; i++) {
         FusionResult r = fusion_result(fusion, i);
         bool is_full = reduction_is_full(p, r.shape);
@@ -247,6 +248,8 @@ static void visit_results(Analysis *a, const Instruction *fusion)
             return;
         }
         p->has_full |= is_full;
+        p->is_early[i] = is_full && a->depth[r.inst->id] == 0;
+        p->has_late |= is_full && !p->is_early[i];
         reduction_result_index(a->cx, p, r.shape, a->row, a->column, at);
         visit(a, r.inst, at);
     }

@@ -18,6 +18,8 @@ typedef struct ReductionPlan {
     uint32_t *stage;            /* [hero_count] ascending from 0 */
     bool minor_reduced;         /* neighbours in memory belong to one row */
     bool has_full;              /* a result has an element for each row and column */
+    bool has_late;              /* and one of those needs a hero */
+    bool *is_early;             /* [results] one of those that needs none */
 } ReductionPlan;
 
 /* NULL, and the reason in *why: the fusion is no such reduction. Lives in `a`. */

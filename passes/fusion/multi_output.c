@@ -5,14 +5,15 @@
  *   ->  t = (..) fusion(x), kind=row_reduction   a = t#0   b = t#1   s = t#2
  *
  * Loops join loops of any size, and updates in place of their size; reductions join reductions
- * with the same rows and columns, and loops over their rows or elements. A launch is saved each
- * time, and so are the bytes that both read; what nobody reads any more is no longer a result.
+ * with the same rows and columns, and loops over their rows or elements (column reductions those that do not need
+ * them, where one sweep is cheaper than two). A launch is saved each time, and so are the bytes that both read; what nobody reads any more is no longer a result.
  * A kernel that does the work of several places of the program runs at one of them, and what the others
  * read or make lives until then, or from there on: live_profile.c refuses what makes the program need
  * more memory, as kernels of different layers side by side would.
  *
  * Kernels are visited in order, so the sweep is linear in them but for the candidates it looks
- * back at; paths between kernels are known over a stretch of the order.
+ * back at, of which those that read the same come first; paths between kernels are known over a
+ * stretch of the order.
  *
  * Needs: wrapped. Keeps: values. Ends: each kernel joins at most one other. */
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "ir/analysis/loop_slice.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
+#include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/kernel_work.h"
 #include "passes/fusion/fusion.h"
@@ -198,9 +200,21 @@ static bool shares_operand(const Join *j, const Kernel *a)
 /* Fits the reduction's rows or its elements. */
 static bool loop_fits(const Kernel *reduction, const Kernel *loop)
 {
-    bool full = kernel_kind_is(reduction->kind, KERNEL_BY_ROWS) &&
-                loop->elements == reduction->rows * reduction->columns;
-    return loop->elements == reduction->rows || full;
+    return loop->elements == reduction->rows ||
+           loop->elements == reduction->rows * reduction->columns;
+}
+
+/* A reduction of columns, which keeps no elements for a second sweep. */
+static bool is_by_columns(KernelKind kind)
+{
+    return is_reduction(kind) && !kernel_kind_is(kind, KERNEL_BY_ROWS);
+}
+
+/* A reduction and a loop over its elements. */
+static bool adds_elements(const Kernel *a, const Kernel *b)
+{
+    const Kernel *r = is_reduction(a->kind) ? a : b, *l = r == a ? b : a;
+    return is_reduction(r->kind) && is_loop(l->kind) && l->elements != r->rows;
 }
 
 static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
@@ -220,6 +234,8 @@ static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
                a->minor_reduced == b->minor_reduced;
     if (is_reduction(a->kind) || is_reduction(b->kind)) {
         const Kernel *r = is_reduction(a->kind) ? a : b, *l = r == a ? b : a;
+        if (reads && l == b && is_by_columns(r->kind) && adds_elements(a, b))
+            return false;
         return !l->is_heavy && loop_fits(r, l) && (reads || shares);
     }
     if (reads) /* at the same places: what is read is made once */
@@ -334,7 +350,9 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
         return false;
     Instruction *fusion = a->fusion;
     own_computation(a);
-    double apart = a->heroes + b->heroes > FEW_HEROES
+    bool is_sweep =
+        adds_elements(a, b) && (is_by_columns(a->kind) || is_by_columns(b->kind));
+    double apart = is_sweep || a->heroes + b->heroes > FEW_HEROES
                        ? seconds_of(j, fusion) + seconds_of(j, b->fusion)
                        : 0;
     Kernel was = *a;
@@ -356,6 +374,8 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     if (good && wants_reduction)
         good = describe_reduction(a, j->brief) && a->heroes == was.heroes + b->heroes &&
                fits_registers(j, a, apart);
+    if (good && is_sweep) /* a launch alone is no reason to have fewer threads */
+        good = seconds_of(j, fusion) + (double)cost_ps_of_launch() * 1e-12 < apart;
     if (good) {
         a->kind = wanted;
         a->is_heavy |= b->is_heavy;
@@ -368,37 +388,96 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
     return false;
 }
 
+/* Bytes that b reads and the kernel reads or makes, too; 0: little of all that b reads. */
+static int64_t shared_bytes(const Join *j, const Kernel *a, int64_t read)
+{
+    int64_t shared = 0;
+    for (uint32_t i = 0; i < a->fusion->operand_count; i++) {
+        const Instruction *o = a->fusion->operands[i];
+        shared += j->read_at[o->id] == j->visit ? shape_bytes(o->shape) : 0;
+    }
+    for (uint32_t i = 0; i < a->leaves.count; i++) {
+        const Instruction *o = a->leaves.users_see[i];
+        shared += j->read_at[o->id] == j->visit ? shape_bytes(o->shape) : 0;
+    }
+    return shared >= read / 4 ? shared : 0;
+}
+
+/* The last kernels, those first that share most of what b reads, then those that came last. */
+static uint32_t find_candidates(const Join *j, const Instruction *b, Kernel **out)
+{
+    int64_t shared[LOOK_BACK], read = 1;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < b->operand_count; k++)
+        read += shape_is_array(b->operands[k]->shape) ? shape_bytes(b->operands[k]->shape)
+                                                      : 0;
+    for (size_t i = j->kernel_count; i-- > 0 && count < LOOK_BACK; count++) {
+        int64_t bytes = shared_bytes(j, j->kernels[i], read);
+        uint32_t at = count;
+        for (; at > 0 && shared[at - 1] < bytes; at--) {
+            shared[at] = shared[at - 1];
+            out[at] = out[at - 1];
+        }
+        shared[at] = bytes;
+        out[at] = j->kernels[i];
+    }
+    return count;
+}
+
+/* As one kernel they do not make elements where what those are made of lies: a reduction reads that, too. */
+static bool writes_apart(const Kernel *a, const Kernel *b, bool reads)
+{
+    return adds_elements(a, b) && (is_by_columns(a->kind) || is_by_columns(b->kind) ||
+                                   (reads && is_reduction(b->kind)));
+}
+
+/* Something that it makes is to lie where something else lay. */
+static bool replaces(const Join *j, const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->leaves.count; i++) {
+        if (j->carried.replaced[k->leaves.users_see[i]->id] != NULL)
+            return true;
+    }
+    return false;
+}
+
+static bool join(Join *j, Kernel *a, Kernel *b)
+{
+    bool reads;
+    if (!sizes_fit(a, b) || is_behind(j, a, b, &reads) ||
+        !kinds_fit(a, b, reads, shares_operand(j, a)) || (reads && !reads_fit(j, a, b)))
+        return false;
+    /* what a needs may have come to be behind b by joining */
+    if (paths_lead(&j->paths, b->fusion, a->fusion))
+        return false;
+    if (writes_apart(a, b, reads) && (replaces(j, a) || replaces(j, b)))
+        return false;
+    if (carried_copies(&j->carried, &j->paths, a, b) >
+        carried_copies(&j->carried, &j->paths, a, NULL) +
+            carried_copies(&j->carried, &j->paths, b, NULL))
+        return false;
+    if (!live_profile_join(j->profile, a->fusion->id, b->fusion->id))
+        return false;
+    if (!try_join(j, a, b)) {
+        live_profile_undo(j->profile);
+        return false;
+    }
+    paths_join(&j->paths, a->leaves.users_see, a->leaves.count, j->brief);
+    j->kernel_at[b->fusion->id] = a;
+    j->changed = true;
+    return true;
+}
+
 static void visit(Join *j, Instruction *inst)
 {
-    Kernel *b = describe(j, inst);
+    Kernel *b = describe(j, inst), *candidates[LOOK_BACK];
     if (b == NULL)
         return;
     mark_operands(j, inst);
-    uint32_t looked = 0;
-    for (size_t i = j->kernel_count; i-- > 0 && looked < LOOK_BACK; looked++) {
-        Kernel *a = j->kernels[i];
-        bool reads;
-        if (!sizes_fit(a, b) || is_behind(j, a, b, &reads) ||
-            !kinds_fit(a, b, reads, shares_operand(j, a)) ||
-            (reads && !reads_fit(j, a, b)))
-            continue;
-        /* what a needs may have come to be behind b by joining */
-        if (paths_lead(&j->paths, inst, a->fusion))
-            continue;
-        if (carried_copies(&j->carried, &j->paths, a, b) >
-            carried_copies(&j->carried, &j->paths, a, NULL) +
-                carried_copies(&j->carried, &j->paths, b, NULL))
-            continue;
-        if (!live_profile_join(j->profile, a->fusion->id, inst->id))
-            continue;
-        if (!try_join(j, a, b)) {
-            live_profile_undo(j->profile);
-            continue;
-        }
-        paths_join(&j->paths, a->leaves.users_see, a->leaves.count, j->brief);
-        j->kernel_at[inst->id] = a;
-        j->changed = true;
-        return;
+    uint32_t count = find_candidates(j, inst, candidates);
+    for (uint32_t i = 0; i < count; i++) {
+        if (join(j, candidates[i], b))
+            return;
     }
     j->kernel_at[inst->id] = b;
     j->kernels = arena_grow(j->cx->scratch, j->kernels, &j->kernel_capacity,

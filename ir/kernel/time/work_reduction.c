@@ -43,8 +43,16 @@ typedef struct Reduction {
     const IndexExpr *thread; /* number in the group */
 } Reduction;
 
-/* Item `item` of a walk: what the heroes of the stage read there, or, where there are none, the results that
- * have an element for it. Gives the cycles from one item's accumulator to the next's. */
+/* The results with an element for each item; columns are stored by the first walk, where they need no hero. */
+static bool is_stored(const Reduction *r, uint32_t result, bool stores)
+{
+    const Shape *s = fusion_result(r->b->fusion, result).shape;
+    bool early = r->rows_have_lanes && r->plan->is_early[result];
+    return reduction_is_full(r->plan, s) && (stores ? !early : early && r->first == 0);
+}
+
+/* Item `item` of a walk: what the heroes of the stage read there, and the results that have an element for it and
+ * are stored now. Gives the cycles from one item's accumulator to the next's. */
 static double walk_item(Reduction *r, const IndexExpr *item, bool stores)
 {
     WorkBuilder *b = r->b;
@@ -61,9 +69,9 @@ static double walk_item(Reduction *r, const IndexExpr *item, bool stores)
             work_element(b, hero->operands[i], at);
         carried = work_combine(b, hero, r->lanes);
     }
-    for (uint32_t i = 0; stores && i < fusion_result_count(b->fusion); i++) {
+    for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++) {
         const Shape *s = fusion_result(b->fusion, i).shape;
-        if (!reduction_is_full(r->plan, s))
+        if (!is_stored(r, i, stores))
             continue;
         reduction_result_index(b->ix, r->plan, s, row, column, at);
         work_result(b, i, at);
@@ -219,7 +227,7 @@ void work_column_reduction(const KernelDesign *d, KernelWork *out)
             words += work_reduction_bytes(p->heroes[h]) / 4 * r.lanes;
     }
     work_registers(b, words);
-    if (p->has_full)
+    if (p->has_late)
         walk(&r, true);
     store_rows(&r, 1 / (double)c->splits);
     work_end(b, out);
