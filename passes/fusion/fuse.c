@@ -357,7 +357,8 @@ static void visit(Fuse *f, Instruction *producer)
             return;
         fuse_inside_add(&sum, &inside);
     }
-    if (!fuse_is_worth_it(producer, &sum, users->count, f->cx->target->device))
+    if (!fuse_is_worth_it(producer, &sum, users->list, users->count,
+                          f->cx->target->device))
         return;
     uint32_t done = 0;
     while (done < users->count && merge_into(f, producer, users->list[done]))

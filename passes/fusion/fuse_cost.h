@@ -19,9 +19,10 @@ Inside fuse_inside(const Instruction *producer, const Instruction *consumer,
                    const GpuModel *device, Arena *scratch);
 void fuse_inside_add(Inside *sum, const Inside *one);
 
-/* Fused into so many consumers, `inside` all of them, it takes less time than by itself. */
+/* Fused into all its consumers, `inside` them, it takes less time than by itself. */
 bool fuse_is_worth_it(const Instruction *producer, const Inside *inside,
-                      uint32_t consumers, const GpuModel *device);
+                      Instruction *const *consumers, uint32_t count,
+                      const GpuModel *device);
 /* No work and no memory: repeated anywhere. */
 bool fuse_is_free(const Instruction *producer);
 /* Heavy readers take only what costs nothing to compute again. */

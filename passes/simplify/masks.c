@@ -5,14 +5,20 @@
  * The gradient of a relu asks where its operand was positive, long after the forward pass; the relu's result, which
  * the gradient of the next layer's weights needs, says the same: x > c where max(x, c) > c, and x <= c where
  * max(x, c) <= c, NaN (neither) included. min with < and >= alike. Without it both arrays live from one pass to the
- * other. Only where nothing else reads x and a product reads m, which is in memory then.
+ * other. Only where nothing else reads x and a product reads m, which is in memory then; and not where x is made
+ * again in passing: of one array, without much work, where what asks computes with that array, too, as the gradient of
+ * a norm in front of the relu does.
  *
  * Needs: pass_cse (the bounds are one instruction). Keeps: values. Ends: one sweep. */
 #include "passes/simplify/simplify.h"
 
 enum {
-    LOOK_THROUGH = 4
-}; /* operations between an array and the product that it is a factor of */
+    LOOK_THROUGH =
+        4, /* operations between an array and the product that it is a factor of */
+    LOOK_BACK = 12, /* operations between an array and what is made of it again */
+    LOOK_AHEAD = 6, /* until what asks meets the array */
+    SMALL = 16      /* an array with so many times fewer elements is no burden */
+};
 
 static bool is_moved_only(OpCode op)
 {
@@ -76,6 +82,71 @@ static Instruction *find_bounded(const Uses *uses, const Instruction *x)
     return bounded;
 }
 
+static bool is_cheap(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_ELEMENTWISE) && !op_is(inst->op, OPF_EXPENSIVE);
+}
+
+static bool is_small(const Instruction *inst, int64_t elements)
+{
+    return inst->op == OP_BROADCAST ? is_small(inst->operands[0], elements)
+                                    : shape_elements(inst->shape) <= elements / SMALL;
+}
+
+/* inst is made of one large array by cheap operations: *source is that. */
+static bool find_source(const Instruction *inst, int64_t elements, int depth,
+                        const Instruction **source)
+{
+    if (is_small(inst, elements))
+        return true;
+    if (depth > 0 && is_cheap(inst)) {
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            if (!find_source(inst->operands[k], elements, depth - 1, source))
+                return false;
+        }
+        return true;
+    }
+    bool is_only = *source == NULL || *source == inst;
+    *source = inst;
+    return is_only;
+}
+
+/* What cheap operations make of inst, but for what they make of `but`, gets the mark; true: something had it. */
+static bool mark_made_of(const Uses *uses, const Instruction *inst,
+                         const Instruction *but, int depth, uint8_t mark, uint8_t *marks)
+{
+    bool met = false;
+    for (uint32_t i = uses->start[inst->id]; i < uses->start[inst->id + 1]; i++) {
+        const Instruction *user = uses->list[i];
+        if (user == but || !is_cheap(user) || (marks[user->id] & mark) != 0)
+            continue;
+        met |= marks[user->id] != 0;
+        marks[user->id] |= mark;
+        if (depth > 0)
+            met |= mark_made_of(uses, user, but, depth - 1, mark, marks);
+    }
+    return met;
+}
+
+/* All that asks something of x computes with what x is made of. */
+static bool is_made_again(const Computation *comp, const Uses *uses, const Instruction *x,
+                          const Instruction *bounded, Arena *scratch)
+{
+    const Instruction *source = NULL;
+    if (!find_source(x, shape_elements(x->shape), LOOK_BACK, &source) || source == x ||
+        source == NULL)
+        return false;
+    uint8_t *marks = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
+    mark_made_of(uses, source, x, LOOK_AHEAD, 1, marks);
+    for (uint32_t i = uses->start[x->id]; i < uses->start[x->id + 1]; i++) {
+        const Instruction *asks = uses->list[i];
+        if (asks != bounded &&
+            !mark_made_of(uses, asks, bounded, LOOK_AHEAD, (uint8_t)2, marks))
+            return false;
+    }
+    return true;
+}
+
 static bool is_kept_anyway(const Computation *comp, const Instruction *x)
 {
     return x == comp->root || !shape_is_array(x->shape) || x->op == OP_PARAMETER ||
@@ -88,6 +159,8 @@ static bool ask_bounded(Computation *comp, Arena *scratch)
     bool changed = false;
     for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
         Instruction *bounded = is_kept_anyway(comp, x) ? NULL : find_bounded(&uses, x);
+        if (bounded != NULL && is_made_again(comp, &uses, x, bounded, scratch))
+            continue;
         for (uint32_t i = uses.start[x->id]; bounded != NULL && i < uses.start[x->id + 1];
              i++) {
             Instruction *user = uses.list[i];
