@@ -197,13 +197,12 @@ static bool is_stored(const Uses *users, const Instruction *inst)
     return false;
 }
 
-/* Behind a convolution, something is added that kernels make of arrays: cuDNN wants it in memory. */
+/* Something is added that kernels make of arrays: libraries want it in memory. */
 static bool adds_expression(const Behind *b, const Instruction *add)
 {
     for (uint32_t i = 0; i < add->operand_count; i++) {
         const Instruction *x = add->operands[i];
-        if (b->list[0]->op == OP_CONVOLUTION && !is_behind(b, x) && x->op != OP_ADD &&
-            op_is(x->op, OPF_ELEMENTWISE))
+        if (!is_behind(b, x) && x->op != OP_ADD && op_is(x->op, OPF_ELEMENTWISE))
             return true;
     }
     return false;

@@ -76,6 +76,8 @@ bool convolution_is_dense_half(const Rewriter *r, const Instruction *conv,
 
 bool pass_convolutions(Module *m, PassContext *cx)
 {
-    return rewrite_module(
-        m, cx, (const Rule *[]){rules_depthwise, rules_phases, rules_few_results}, 3);
+    return rewrite_module(m, cx,
+                          (const Rule *[]){rules_whole_windows, rules_depthwise,
+                                           rules_phases, rules_few_results},
+                          4);
 }

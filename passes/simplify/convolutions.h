@@ -5,7 +5,8 @@
 #include "ir/kernel/convolution.h"
 #include "passes/simplify/rewrite.h"
 
-extern const Rule rules_depthwise[], rules_phases[], rules_few_results[];
+extern const Rule rules_depthwise[], rules_phases[], rules_few_results[],
+    rules_whole_windows[];
 
 /* Of a convolution to few features, neighbours of the result as features; NULL: it is none. The result with its first
  * features, so many for each dimension of positions, in their places: phases of strides. */
