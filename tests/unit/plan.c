@@ -623,18 +623,27 @@ static void test_formats(void **state)
     }
 }
 
+/* Commands in one another; the last one has no children. */
+static void build_nested(PlanBuilder *b, uint32_t count)
+{
+    build(b);
+    uint32_t first = b->commands_count;
+    for (uint32_t i = 0; i < count; i++) {
+        add_command(b, PLAN_CALL, 0, "call", NULL, 0);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        plan_close(b, first + i);
+    }
+}
+
 static void test_depth(void **state)
 {
     (void)state;
     PlanBuilder b;
-    build(&b);
-    uint32_t first = b.commands_count;
-    for (int i = 0; i < 100; i++) {
-        add_command(&b, PLAN_CALL, 0, "call", NULL, 0);
-    }
-    for (uint32_t i = 0; i < 100; i++) {
-        plan_close(&b, first + i);
-    }
+    build_nested(&b, PLAN_MAX_DEPTH + 1);
+    expect_read(&b);
+    plan_builder_deinit(&b);
+    build_nested(&b, PLAN_MAX_DEPTH + 2);
     assert_non_null(strstr(refusal(&b), "nested more than 64 deep"));
 }
 
