@@ -286,11 +286,12 @@ long sysconf(int name)
 /* --- one run for all -------------------------------------------------------------------------
  *
  * At the N-th call the process forks. The child's call fails, and it ends as it ends, its errors in
- * a file; then the parent goes on to the next call. The parent writes "N" and waits for a letter of
- * run.py, f to fork, which then keeps what lies in the folders; after the fork it writes the
- * child's status, and waits until run.py has put all back. Calls of which nothing is written are
- * left to runs of their own: those of threads and other processes, and where parent and child
- * would share more than folders - memory, pipes, files that are written. */
+ * a file; then the parent goes on to the next call. The parent writes "N" and waits for a number of
+ * run.py: N to fork, for run.py knows now what lies in the folders, or a later one, which it wants
+ * next. After the fork it writes the child's status, and waits for the next number, until run.py
+ * has put all back. Calls of which nothing is written are left to runs of their own: those of
+ * threads and other processes, and where parent and child would share more than folders - memory,
+ * pipes, files that are written. */
 
 static int (*program)(int, char **, char **);
 enum {
@@ -328,13 +329,13 @@ static bool find_places(off_t places[FILES])
     return true;
 }
 
-static char talk(const char *text)
+static unsigned long wanted; /* the next one that run.py wants */
+
+static void talk(const char *text)
 {
-    char letter = 0;
     if (syscall(SYS_write, ask, text, strlen(text)) < 0 ||
-        syscall(SYS_read, answer, &letter, 1) != 1)
+        syscall(SYS_read, answer, &wanted, sizeof wanted) != sizeof wanted)
         _exit(99); /* run.py has gone */
-    return letter;
 }
 
 static int wait_for(pid_t pid)
@@ -353,10 +354,14 @@ static bool fails_in_fork(unsigned long number)
     static Shared own;
     int error = errno;
     off_t places[FILES];
-    bool possible = is_alone() && find_places(places);
     char text[64];
+    if (number < wanted || !is_alone() || !find_places(places)) {
+        errno = error;
+        return false;
+    }
     snprintf(text, sizeof text, "%lu\n", number);
-    pid_t pid = possible && talk(text) == 'f' ? next_fork() : -1;
+    talk(text);
+    pid_t pid = number == wanted ? next_fork() : -1;
     if (pid == 0) {
         shared = &own; /* the parent's numbers stay; here nothing else fails */
         dup2(errors, STDERR_FILENO);
@@ -376,29 +381,39 @@ static bool fails_in_fork(unsigned long number)
     return false;
 }
 
-void __lsan_register_root_region(const void *at, size_t bytes) __attribute__((weak));
+/* The leak sanitizer knows a thread by its number, which is another one in a fork: what stack and
+ * data of the thread point to would be leaks. Copies lie where it looks. */
+static struct {
+    _Alignas(16) char bytes[1 << 18];
+    size_t used;
+} roots;
+
+static void add_root(const void *at, size_t bytes)
+{
+    size_t left = sizeof roots.bytes - roots.used;
+    bytes = bytes < left ? bytes : left;
+    memcpy(roots.bytes + roots.used, at, bytes);
+    size_t whole = (bytes + 15) / 16 * 16;
+    roots.used += whole < left ? whole : left;
+}
 
 static int add_thread_data(struct dl_phdr_info *module, size_t size, void *user)
 {
     (void)size, (void)user;
     for (int i = 0; module->dlpi_tls_data && i < module->dlpi_phnum; i++)
         if (module->dlpi_phdr[i].p_type == PT_TLS)
-            __lsan_register_root_region(module->dlpi_tls_data,
-                                        module->dlpi_phdr[i].p_memsz);
+            add_root(module->dlpi_tls_data, module->dlpi_phdr[i].p_memsz);
     return 0;
 }
 
-/* The leak sanitizer knows a thread by its number, which is another one in a fork: what the thread
- * points to would be leaks. */
 static void add_roots(void)
 {
-    if (failing_kind == KIND_COUNT || getpid() == first_process ||
-        !__lsan_register_root_region)
+    if (getpid() == first_process)
         return;
     char *here = __builtin_frame_address(0);
-    __lsan_register_root_region(here, (size_t)(stack_end - here));
-    __lsan_register_root_region((void *)pthread_self(), THREAD);
+    add_root((void *)pthread_self(), THREAD);
     dl_iterate_phdr(add_thread_data, NULL);
+    add_root(here, (size_t)(stack_end - here));
 }
 
 void __sanitizer_symbolize_pc(void *pc, const char *format, char *out, size_t size)

@@ -5,10 +5,12 @@ else is left; with the compiler's leak sanitizer LIBLSAN preloaded, too, no memo
 N: most faults for each program and kind, evenly spread, and the last few; 0: all. A program runs once for all faults of a kind,
 each in a fork (fail.c); what cannot be forked, or was not right there, is done in a run of its own."""
 import argparse
+import bisect
 import collections
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -126,6 +128,12 @@ def run_once(folder, command, fault, log, leaks="", suppressions=""):
 def run_forks(folder, command, kind, chosen, judged, suppressed):
     """The program runs once; at each chosen call a fork of it goes on without. judged(number, code, error) is told of each.
     The exit code of the program itself."""
+    order = sorted(chosen)
+
+    def next_of(number):
+        at = bisect.bisect_left(order, number)
+        return struct.pack("@L", order[at] if at < len(order) else 2**64 - 1)
+
     with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as own:
         names = os.path.join(folder, "..", os.path.basename(folder) + ".suppressions")
         with open(SUPPRESSIONS) as known, open(names, "w") as f:
@@ -141,19 +149,18 @@ def run_forks(folder, command, kind, chosen, judged, suppressed):
         with os.fdopen(ask) as said:
             for line in said:
                 number = int(line)
-                if number not in chosen:
-                    os.write(answer, b"n")
-                    continue
                 before = everything(folder)
                 errors.seek(0)
                 errors.truncate()
-                os.write(answer, b"f")
+                os.write(answer, next_of(number))
+                if number not in chosen:
+                    continue
                 status = int(said.readline() or -1)
                 errors.seek(0)
                 judged(number, None if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
                        else os.waitstatus_to_exitcode(status), errors.read())
                 put_back(folder, before)
-                os.write(answer, b"g")
+                os.write(answer, next_of(number + 1))
         os.close(answer)
         os.remove(names)
         return p.wait()
