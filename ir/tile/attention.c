@@ -275,13 +275,46 @@ static TileOp *has_scores(AttentionBuilder *c, TileOp *loop)
     return apply(c, OP_MINIMUM, apply(c, OP_MAXIMUM, x, number(c, 0)), number(c, 1));
 }
 
+/* The index of what rows have, at the program's coordinates. */
+static TileOp *row_value(AttentionBuilder *c, const Mapped *x)
+{
+    const Instruction *inst = x->inst;
+    const IndexExpr **at =
+        ARENA_ARRAY(c->b.p->arena, const IndexExpr *, (size_t)inst->shape->rank + 1);
+    for (uint32_t d = 0; d < inst->shape->rank; d++)
+        at[d] = mask_index(c, &x->map, d);
+    TileOp *value = tile_value(&c->b, inst, at, NULL);
+    return value == NULL ? NULL : tile_convert(&c->b, value, DT_F32);
+}
+
+/* 1 / (total + 2^(sink - most)), or, where the sink is larger, the same less that: a sink takes part when all columns are
+ * done, so that it is added once. */
+static TileOp *share_beside_sink(AttentionBuilder *c, TileOp *total, TileOp *most)
+{
+    TileOp *sink = row_value(c, &c->a->sink);
+    if (sink == NULL)
+        return NULL;
+    sink = apply(c, OP_MULTIPLY, sink, number(c, TILE_LOG2_E));
+    TileOp *next = apply(c, OP_MAXIMUM, most, sink),
+           *old = tile_exp2(&c->b, apply(c, OP_SUBTRACT, most, next)),
+           *own = tile_exp2(&c->b, apply(c, OP_SUBTRACT, sink, next));
+    return apply(c, OP_DIVIDE, old,
+                 apply(c, OP_ADD, apply(c, OP_MULTIPLY, total, old), own));
+}
+
 /* One division for each row. */
 static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *const *at)
 {
     TileBuilder *b = &c->b;
     const Instruction *base = c->a->o.base;
-    TileOp *share = apply(c, OP_DIVIDE, number(c, 1),
-                          tile_carried(b, loop, ATTENTION_TOTAL, TILE_FINAL));
+    TileOp *total = tile_carried(b, loop, ATTENTION_TOTAL, TILE_FINAL);
+    TileOp *share =
+        c->a->sink.inst == NULL
+            ? apply(c, OP_DIVIDE, number(c, 1), total)
+            : share_beside_sink(c, total,
+                                tile_carried(b, loop, ATTENTION_MOST, TILE_FINAL));
+    if (share == NULL)
+        return false;
     if (c->a->empty_is_zero)
         share = apply(c, OP_MULTIPLY, share, has_scores(c, loop));
     TileOp *value =
@@ -337,7 +370,10 @@ static bool build_all(AttentionBuilder *c)
     loop->dim = DIM_N;
     loop->inst = c->a->o.base;
     b->loop = loop;
-    if (q == NULL || !build_step(c, loop, q))
+    if (q == NULL)
+        return false;
+    q = tile_broadcast(b, q, rows | bit(DIM_D)); /* of one row its place says nothing */
+    if (!build_step(c, loop, q))
         return false;
     b->loop = NULL;
     /* a row that nothing counts for is the mean of all */

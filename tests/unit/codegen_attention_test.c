@@ -44,6 +44,7 @@ static const Case cases[] = {
     {"cap", "f16", 1, 2, 1, 40, 48, 32, 32, CAUSAL, false, true},
     {"one row", "bf16", 2, 2, 3, 1, 600, 32, 16, NO_MASK, false, false},
     {"one row, predicate", "f16", 2, 1, 4, 1, 150, 16, 32, PREDICATE, false, false},
+    {"one row, own heads", "f16", 2, 3, 1, 1, 150, 32, 16, NO_MASK, false, false},
     {"one row, bias", "f16", 1, 2, 2, 1, 140, 16, 16, BIAS, false, false},
     {"deep", "bf16", 1, 1, 1, 32, 40, 136, 256, CAUSAL, false, false},
     {"f32", "f32", 2, 2, 1, 40, 48, 32, 32, CAUSAL, false, false},

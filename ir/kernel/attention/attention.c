@@ -167,17 +167,58 @@ static bool has_same_order(const ElementMap *a, const ElementMap *b)
     return is_same;
 }
 
-/* x - max of x: past the subtraction. Without one, x as it is. */
-static bool take_maxima(Mapped *x, AttentionParts *p)
+/* sum + exp(sink - maxima): past the addition. Without one, the sum as it is. */
+static bool take_sink(Mapped *sum, Mapped *maxima, Attention *a)
 {
+    maxima->inst = NULL;
+    if (!attention_peel_repetitions(sum))
+        return false;
+    for (uint32_t i = 0; i < 2 && sum->inst->op == OP_ADD; i++) {
+        Mapped e, less, sink;
+        if (mapped_operand(sum, i, &e) && attention_peel_repetitions(&e) &&
+            e.inst->op == OP_EXPONENTIAL && mapped_operand(&e, 0, &less) &&
+            attention_peel_repetitions(&less) && less.inst->op == OP_SUBTRACT &&
+            mapped_operand(&less, 0, &sink) && attention_peel_repetitions(&sink) &&
+            mapped_operand(&less, 1, maxima) && attention_peel_repetitions(maxima)) {
+            a->sink = sink;
+            return mapped_operand(sum, !i, sum);
+        }
+    }
+    return true;
+}
+
+/* max(maxima, sink): past it. These maxima must be those that the sink is less of. */
+static bool peel_sink(const Attention *a, const Mapped *of_sink, Mapped *maxima)
+{
+    if (!attention_peel_repetitions(maxima) || !is_same(maxima, of_sink))
+        return false;
+    for (uint32_t i = 0; i < 2 && maxima->inst->op == OP_MAXIMUM; i++) {
+        Mapped y;
+        if (mapped_operand(maxima, i, &y) && attention_peel_repetitions(&y) &&
+            is_same(&y, &a->sink))
+            return mapped_operand(maxima, !i, maxima);
+    }
+    return false;
+}
+
+/* x - max of x: past the subtraction. Without one, x as it is. */
+static bool take_maxima(Mapped *x, const Mapped *of_sink, Attention *a)
+{
+    AttentionParts *p = &a->parts;
     Mapped maxima, reduction, read;
     p->masked = *x;
     mapped_peel(x);
-    if (x->inst->op != OP_SUBTRACT || !mapped_operand(x, 1, &maxima) ||
+    if (of_sink->inst != NULL &&
+        (x->inst->op != OP_SUBTRACT || !mapped_operand(x, 1, &maxima) ||
+         !peel_sink(a, of_sink, &maxima)))
+        return false;
+    if (x->inst->op != OP_SUBTRACT ||
+        (of_sink->inst == NULL && !mapped_operand(x, 1, &maxima)) ||
         !match_reduction(maxima, OP_MAXIMUM, p, &reduction, &read))
-        return true;
+        return of_sink->inst == NULL;
     p->maxima = reduction.inst;
-    p->has_statistics = has_same_order(&reduction.map, &p->rows.map);
+    p->has_statistics =
+        of_sink->inst == NULL && has_same_order(&reduction.map, &p->rows.map);
     if (!mapped_operand(x, 0, &p->masked))
         return false;
     *x = p->masked;
@@ -189,16 +230,16 @@ static bool take_maxima(Mapped *x, AttentionParts *p)
 static bool match_softmax(Mapped e, const Mapped *sum, Attention *a)
 {
     AttentionParts *p = &a->parts;
-    Mapped x, summed;
+    Mapped x, summed, sums = *sum, of_sink;
     mapped_peel(&e);
-    if (e.inst->op != OP_EXPONENTIAL ||
-        !match_reduction(*sum, OP_ADD, p, &p->rows, &summed) || !is_same(&summed, &e) ||
+    if (e.inst->op != OP_EXPONENTIAL || !take_sink(&sums, &of_sink, a) ||
+        !match_reduction(sums, OP_ADD, p, &p->rows, &summed) || !is_same(&summed, &e) ||
         !mapped_operand(&e, 0, &x))
         return false;
     p->sums = p->rows.inst;
     p->has_statistics = true;
     p->exponentials = e;
-    return take_maxima(&x, p) && attention_match_scores(x, a);
+    return take_maxima(&x, &of_sink, a) && attention_match_scores(x, a);
 }
 
 /* e / sum or e * (1 / sum): e and the sum, repeated as it is. */

@@ -6,7 +6,8 @@
  * or on the scores; a cap; masks by select, by an array that is added (0 or a fill), or by both, of which
  * comparisons of row and column numbers become a band (causal, windows) and all others stay predicates; an array
  * that is added; the maximum taken off or not; divided by the sums before the second dot or behind it; roundings
- * anywhere; weights that are 0 where scores do not count (softmax with `where`). Arrays are given where they
+ * anywhere; weights that are 0 where scores do not count (softmax with `where`); a sink, one more score of each row
+ * that takes part in the maximum and the sum only. Arrays are given where they
  * lie: past what only moves them. */
 #ifndef GXC_IR_KERNEL_ATTENTION_ATTENTION_H
 #define GXC_IR_KERNEL_ATTENTION_ATTENTION_H
@@ -74,6 +75,8 @@ typedef struct Attention {
     AttentionBand band;
     AttentionMask masks[ATTENTION_MASKS]; /* what else must hold */
     uint32_t mask_count;
+    /* A score of each row that has no column of v: it adds to the sums only. inst is NULL: there is none. */
+    Mapped sink;
     bool empty_is_zero; /* rows of which no score counts are 0, not the mean of all */
     AttentionParts parts;
 } Attention;

@@ -18,7 +18,7 @@ bool attention_has_types(const Attention *a)
     DType bias = a->bias.base != NULL ? a->bias.base->shape->dtype : t;
     return is_half(&a->q) && a->k.base->shape->dtype == t &&
            a->v.base->shape->dtype == t && a->o.base->shape->dtype == t &&
-           (bias == t || bias == DT_F32) && a->mask_count == 0;
+           (bias == t || bias == DT_F32) && a->mask_count == 0 && a->sink.inst == NULL;
 }
 
 bool attention_move_outside(const Instruction *fusion, AttentionArray *a)

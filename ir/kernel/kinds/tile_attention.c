@@ -50,9 +50,9 @@ static const char *arrays_illegal(const Attention *a, const Instruction *statist
     if (a->q.dims[ATTENTION_HEADS] % a->k.dims[ATTENTION_HEADS] != 0 ||
         a->q.dims[ATTENTION_BATCH] != a->k.dims[ATTENTION_BATCH])
         return "its heads do not go together";
-    if ((a->mask_count != 0 || statistics != NULL) &&
+    if ((a->mask_count != 0 || statistics != NULL || a->sink.inst != NULL) &&
         !shape_is_row_major(a->o.base->shape))
-        return "its result lies otherwise than its mask or its statistics";
+        return "its result lies otherwise than its mask, its sink or its statistics";
     if (a->mask_count != 0 && a->fill < LEAST_FILL)
         return "a row may have no scores at all";
     if (statistics != NULL && statistics->shape->dtype != DT_F32)
