@@ -194,13 +194,16 @@ void compile_check_options(Compile *c)
             compile_usage_error(c, "setting \"%s\" has no value that it takes",
                                 o->settings[i]);
     }
+    bool compiles = c->settings.level >= 2;
     if (libraries[CUDNN])
         c->planner = planner_create(
-            c->arena, &(PlannerOptions){
-                          .cuda = o->cuda,
-                          .seconds = c->settings.library_seconds,
-                          .flags = PLAN_GRAPH_FULL_F32 |
-                                   (c->settings.level < 2 ? PLAN_GRAPH_PRECOMPILED : 0)});
+            c->arena,
+            &(PlannerOptions){.cuda = o->cuda,
+                              .seconds = c->settings.library_seconds,
+                              .flags = PLAN_GRAPH_FULL_F32 |
+                                       (compiles ? 0 : PLAN_GRAPH_PRECOMPILED)});
+    for (size_t k = 0; k < c->target_count; k++)
+        c->targets[k].compiles_graphs = compiles;
     const char *lists[] = {o->passes, o->skip,
                            o->print_after != NULL && strcmp(o->print_after, "all") != 0
                                ? o->print_after

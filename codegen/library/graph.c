@@ -109,7 +109,21 @@ static PlanGraphTensor bias_tensor(PlanGraphTensor result)
     return result;
 }
 
-/* What the library adds to a convolution, in the only order that it has ready kernels for. */
+/* x - min(x, 0): the library's own relu may make 0 of what is no number. That of -inf is none. */
+static void add_relu(Builder *b, PlanGraphTensor like, uint32_t x, uint32_t y)
+{
+    PlanGraphTensor number = {.type = CUDNN_DATA_FLOAT,
+                              .rank = like.rank,
+                              .place = PLAN_GRAPH_SCALAR,
+                              .alignment = ALIGNMENT};
+    for (uint32_t d = 0; d < like.rank; d++)
+        number.dims[d] = number.strides[d] = 1;
+    uint32_t zero = add_tensor(b, &number), less = add_virtual(b, like);
+    add_pointwise(b, CUDNN_POINTWISE_MIN, x, zero, less);
+    add_pointwise(b, CUDNN_POINTWISE_SUB, x, less, y);
+}
+
+/* What the library does to a convolution's result, in an order that it has kernels for. */
 static void add_epilogue(Builder *b, const ConvolutionCall *call, PlanGraphTensor result,
                          uint32_t made, const Instruction *inst)
 {
@@ -117,6 +131,10 @@ static void add_epilogue(Builder *b, const ConvolutionCall *call, PlanGraphTenso
         uint32_t mode, second;
     } steps[3];
     uint32_t n = 0;
+    if (call->scale != NULL) {
+        steps[n].mode = CUDNN_POINTWISE_MUL;
+        steps[n++].second = add_stored(b, bias_tensor(result), call->scale, PLAN_READ);
+    }
     if (call->addend != NULL) {
         steps[n].mode = CUDNN_POINTWISE_ADD;
         steps[n++].second = add_stored(b, result, call->addend, PLAN_READ);
@@ -125,16 +143,15 @@ static void add_epilogue(Builder *b, const ConvolutionCall *call, PlanGraphTenso
         steps[n].mode = CUDNN_POINTWISE_ADD;
         steps[n++].second = add_stored(b, bias_tensor(result), call->bias, PLAN_READ);
     }
-    if (call->has_relu) {
-        steps[n].mode = CUDNN_POINTWISE_RELU_FWD;
-        steps[n++].second = PLAN_NONE;
-    }
     for (uint32_t i = 0; i < n; i++) {
+        bool is_last = i + 1 == n && !call->has_relu;
         uint32_t to =
-            i + 1 < n ? add_virtual(b, result) : add_stored(b, result, inst, PLAN_WRITE);
+            is_last ? add_stored(b, result, inst, PLAN_WRITE) : add_virtual(b, result);
         add_pointwise(b, steps[i].mode, made, steps[i].second, to);
         made = to;
     }
+    if (call->has_relu)
+        add_relu(b, result, made, add_stored(b, result, inst, PLAN_WRITE));
 }
 
 static void describe_convolution(Builder *b, const Instruction *inst,
@@ -153,7 +170,8 @@ static void describe_convolution(Builder *b, const Instruction *inst,
         bug("%s cannot be made by cuDNN", inst->name);
     const ConvolutionArray *arrays[3] = {&s.x, &s.w, &s.y};
     const Instruction *values[3] = {call->lhs, call->rhs, inst};
-    bool has_epilogue = call->addend != NULL || call->bias != NULL || call->has_relu;
+    bool has_epilogue = call->scale != NULL || call->addend != NULL ||
+                        call->bias != NULL || call->has_relu;
     PlanGraphOperation op = operation(
         kinds[s.kind], s.is_flipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION,
         CUDNN_DATA_FLOAT);

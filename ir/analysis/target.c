@@ -78,6 +78,7 @@ bool target_find(const char *name, Target *out)
                         r->features,
                         device ? device : find_device(r->model),
                         TILES_AUTO,
+                        false,
                         false};
         return true;
     }

@@ -80,7 +80,8 @@ typedef struct Target {
     uint32_t features;          /* FEATURE_x */
     const GpuModel *device;
     TileUse tiles;
-    bool has_tileir; /* tiles are made by CUDA Tile IR, where it makes them */
+    bool has_tileir;      /* tiles are made by CUDA Tile IR, where it makes them */
+    bool compiles_graphs; /* cuDNN may compile kernels for what it has none ready for */
 } Target;
 
 /* By the name of a target ("sm_90a") or of a device ("h100", "gpu_h100"), in lower or upper case. False:

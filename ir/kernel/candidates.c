@@ -130,6 +130,7 @@ static bool add_made(Draft *d, const Instruction *operand)
 
 /* A product and elementwise operations on its result. */
 typedef struct Behind {
+    const Target *target;
     const Uses *users;
     const Instruction *list[BEHIND_MOST];
     uint32_t count;
@@ -208,7 +209,28 @@ static bool adds_expression(const Behind *b, const Instruction *add)
     return false;
 }
 
-/* A library adds sums itself, multiplies products of f8 with numbers, and ends in relu or gelu. */
+/* The product of a convolution with a vector along its features. */
+static bool is_scaled(const Behind *b, const Instruction *multiply)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const Instruction *by = multiply->operands[!i];
+        if (multiply->operands[i] == b->list[0] && by->op == OP_BROADCAST &&
+            convolution_bias_fits(b->list[0], by))
+            return true;
+    }
+    return false;
+}
+
+/* A step that the library compiles a kernel for, behind a convolution. */
+static bool is_convolutions(const Behind *b, const Instruction *step,
+                            const Instruction *result)
+{
+    return (step->op == OP_MULTIPLY && is_scaled(b, step)) ||
+           (step == result && activation_of(result).activation == ACTIVATION_RELU);
+}
+
+/* A library adds sums itself, multiplies products of f8 with numbers and convolutions with vectors, and ends in relu or
+ * gelu. */
 static bool is_libraries(const Behind *b, const Instruction *result)
 {
     if (b->list[0]->op == OP_DOT && activation_of(result).activation != ACTIVATION_NONE)
@@ -217,6 +239,9 @@ static bool is_libraries(const Behind *b, const Instruction *result)
     bool may_scale = dtype_is_float(t) && dtype_info[t].bits == 8;
     for (uint32_t i = 1; i < b->count; i++) {
         OpCode op = b->list[i]->op;
+        if (b->target->compiles_graphs && b->list[0]->op == OP_CONVOLUTION &&
+            is_convolutions(b, b->list[i], result))
+            continue;
         if ((op != OP_ADD && op != OP_CONVERT && !(may_scale && op == OP_MULTIPLY)) ||
             (op == OP_ADD && adds_expression(b, b->list[i])))
             return false;
@@ -231,7 +256,7 @@ static void add_behind_library(Draft *d, const Instruction *product)
     if (d->uses == NULL || product->id >= d->uses->count)
         return;
     const Uses *users = &d->uses->uses;
-    Behind b = {.users = users, .list = {product}, .count = 1};
+    Behind b = {.target = d->target, .users = users, .list = {product}, .count = 1};
     const Instruction *last = NULL;
     while (add_behind(&b)) {
         const Instruction *result = only_result(&b);

@@ -238,7 +238,8 @@ static const Instruction *take_relu(const Instruction *x, ConvolutionCall *out)
 static const Instruction *take_sum(const Instruction *fusion, const Instruction *x,
                                    const Instruction **broadcast, ConvolutionCall *out)
 {
-    uint32_t sum = x->operands[1]->op == OP_CONVOLUTION || x->operands[1]->op == OP_ADD;
+    OpCode other = x->operands[1]->op;
+    uint32_t sum = other == OP_CONVOLUTION || other == OP_ADD || other == OP_MULTIPLY;
     const Instruction *added = x->operands[!sum], **to = &out->addend;
     if (added->op == OP_BROADCAST) {
         to = &out->bias;
@@ -251,12 +252,27 @@ static const Instruction *take_sum(const Instruction *fusion, const Instruction 
     return *to != NULL ? x->operands[sum] : NULL;
 }
 
+/* Takes the product with a vector off a convolution; NULL: it is another product. */
+static const Instruction *take_scale(const Instruction *fusion, const Instruction *x,
+                                     ConvolutionCall *out)
+{
+    uint32_t at = x->operands[1]->op == OP_CONVOLUTION;
+    const Instruction *conv = x->operands[at], *by = x->operands[!at];
+    if (conv->op != OP_CONVOLUTION || by->op != OP_BROADCAST ||
+        !convolution_bias_fits(conv, by))
+        return NULL;
+    out->scale = outside(fusion, by->operands[0]);
+    return out->scale != NULL ? conv : NULL;
+}
+
 static bool fusion_call(const Instruction *fusion, ConvolutionCall *out)
 {
     const Instruction *x = inst_called(fusion, 0)->root, *broadcast = NULL;
     x = take_relu(x, out);
     while (x != NULL && x->op == OP_ADD)
         x = take_sum(fusion, x, &broadcast, out);
+    if (x != NULL && x->op == OP_MULTIPLY)
+        x = take_scale(fusion, x, out);
     if (x == NULL || x->op != OP_CONVOLUTION)
         return false;
     out->conv = x;

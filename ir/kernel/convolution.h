@@ -42,14 +42,14 @@ bool convolution_shape(const Instruction *conv, ConvolutionShape *out);
 /* Multiplications. */
 int64_t convolution_work(const ConvolutionShape *s);
 
-/* A convolution that cuDNN makes, and what it adds to it: those that are missing are NULL. Result =
- * relu(conv + addend + bias), rounded once. */
+/* A convolution that cuDNN makes, and what it does to its result: those that are missing are NULL. Result =
+ * relu(conv * scale + addend + bias), rounded once. */
 typedef struct ConvolutionCall {
     const Instruction
         *conv; /* the instruction itself, or the one in a fusion's computation */
     const Instruction *lhs, *rhs;
-    const Instruction *bias;   /* along the features of the result */
-    const Instruction *addend; /* as the result */
+    const Instruction *scale, *bias; /* along the features of the result */
+    const Instruction *addend;       /* as the result */
     bool has_relu;
 } ConvolutionCall;
 
@@ -59,7 +59,7 @@ bool convolution_is_library(const Instruction *inst);
 void convolution_set_library(Instruction *inst);
 void convolution_unset_library(Instruction *inst);
 
-/* `broadcast`, of the result's shape, is of a vector along its features. */
+/* `broadcast`, of the result's shape, is of a vector along its features: a scale or a bias. */
 bool convolution_bias_fits(const Instruction *conv, const Instruction *broadcast);
 
 #endif

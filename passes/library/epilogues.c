@@ -13,9 +13,11 @@
  * A gelu, or a relu, of such a sum is computed by cuBLASLt, too, in f32: it rounds its result only, and keeps NaN (seen
  * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it).
  *
+ * cuDNN multiplies a convolution with a vector along its features, too, before anything is added, and computes a relu in
+ * the end, as a difference: its own may make 0 of NaN, where a maximum keeps it. A difference makes NaN of -inf.
+ *
  * A sum that one kernel reads is left to that kernel, and so is what would have to be stored only for the
- * library. So is relu of a convolution: cuDNN's may make 0 of NaN, a maximum keeps it (--library-relu lets it do that).
- * A bias of f64 cuBLASLt does not have.
+ * library. A bias of f64 cuBLASLt does not have.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
 #include "ir/kernel/activation.h"
@@ -27,7 +29,10 @@
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
 
-enum { MOST_SCALED = 6 }; /* a dot, two numbers, two products, what rounds */
+enum {
+    MOST_SCALED = 6, /* a dot, two numbers, two products, what rounds */
+    MOST_STEPS = 4
+};
 
 typedef struct Epilogues {
     Uses uses;
@@ -41,8 +46,8 @@ typedef struct Epilogues {
  * an array, then a relu. */
 typedef struct Chain {
     Instruction *product, *last;
-    Instruction *bias, *zero; /* broadcasts, or NULL: of the bias, of relu's 0 */
-    Instruction *steps[3];
+    Instruction *scale, *bias, *zero; /* broadcasts, or NULL: of relu's 0 the last */
+    Instruction *steps[MOST_STEPS];
     uint32_t step_count;
     bool has_addend;
     Instruction
@@ -97,12 +102,24 @@ static bool bias_fits(const Instruction *product, const Instruction *broadcast)
                                  : convolution_bias_fits(product, broadcast);
 }
 
-/* A vector that is added along one dimension of the result. */
+/* A vector along one dimension of the result. */
+static bool is_vector(const Epilogues *e, const Chain *c, const Instruction *x)
+{
+    return x->op == OP_BROADCAST && sole_reader(e, x) != NULL && x->control_count == 0 &&
+           !e->is_waited_for[x->id] && bias_fits(c->product, x) &&
+           is_in_memory(e, x->operands[0]);
+}
+
+/* What is added along it. */
 static bool is_bias(const Epilogues *e, const Chain *c, const Instruction *x)
 {
-    return x->op == OP_BROADCAST && c->bias == NULL && sole_reader(e, x) != NULL &&
-           x->control_count == 0 && !e->is_waited_for[x->id] &&
-           bias_fits(c->product, x) && is_in_memory(e, x->operands[0]);
+    return c->bias == NULL && is_vector(e, c, x);
+}
+
+/* What a convolution is multiplied by, before anything is added. */
+static bool is_scale(const Epilogues *e, const Chain *c, const Instruction *x)
+{
+    return c->product->op == OP_CONVOLUTION && c->step_count == 0 && is_vector(e, c, x);
 }
 
 static bool is_addend(const Epilogues *e, const Chain *c, const Instruction *x)
@@ -123,12 +140,14 @@ static bool grow(const Epilogues *e, Chain *c)
 {
     Instruction *next = sole_reader(e, c->last);
     if (next == NULL || e->is_waited_for[c->last->id] || next->control_count != 0 ||
-        c->zero != NULL || c->step_count == 3 || e->forward[next->id] != NULL ||
-        (next->op != OP_ADD && next->op != OP_MAXIMUM))
+        c->zero != NULL || c->step_count == MOST_STEPS || e->forward[next->id] != NULL ||
+        (next->op != OP_ADD && next->op != OP_MAXIMUM && next->op != OP_MULTIPLY))
         return false;
     Instruction *x = next->operands[next->operands[0] == c->last ? 1 : 0];
     if (next->op == OP_MAXIMUM && is_zero(e, c, x))
         c->zero = x;
+    else if (next->op == OP_MULTIPLY && is_scale(e, c, x))
+        c->scale = x;
     else if (next->op == OP_ADD && is_bias(e, c, x))
         c->bias = x;
     else if (next->op == OP_ADD && is_addend(e, c, x))
@@ -146,6 +165,8 @@ static void shrink(Chain *c)
     c->last = c->step_count > 0 ? c->steps[c->step_count - 1] : c->product;
     if (gone->op == OP_MAXIMUM)
         c->zero = NULL;
+    else if (gone->op == OP_MULTIPLY)
+        c->scale = NULL;
     else if (gone->operands[0] == c->bias || gone->operands[1] == c->bias)
         c->bias = NULL;
     else
@@ -243,6 +264,8 @@ static Instruction *fused(const Chain *c, Arena *scratch)
         fusion_merge(fusion, c->steps[i], true, &spare, scratch);
     if (c->bias != NULL)
         fusion_merge(fusion, c->bias, true, &spare, scratch);
+    if (c->scale != NULL)
+        fusion_merge(fusion, c->scale, true, &spare, scratch);
     if (c->zero != NULL)
         fusion_merge(fusion, c->zero, false, &spare, scratch);
     fusion_merge(fusion, c->product, true, &spare, scratch);
@@ -288,6 +311,8 @@ static bool add_epilogue(Epilogues *e, Instruction *product)
     e->forward[product->id] = fusion;
     if (c.bias != NULL)
         e->forward[c.bias->id] = fusion;
+    if (c.scale != NULL)
+        e->forward[c.scale->id] = fusion;
     if (c.zero != NULL && sole_reader(e, c.zero) != NULL)
         e->forward[c.zero->id] = fusion;
     e->cx->counts.library_epilogues++;
