@@ -116,18 +116,18 @@ static void pass_stage(ChainLower *a)
     gx_barrier(a->l.k);
 }
 
-/* Some need not be loaded for each tile of columns. */
+/* Some need not be loaded for each tile of columns. Where stages are not copied, the loop waits for no copies. */
 static void keep(ChainLower *a)
 {
     TileLower *l = &a->l;
     const TileFill fill = kept_fill(a);
-    bool is_any = false;
+    bool is_any = false, is_staged = fill_copies(&a->fill);
     for (uint32_t i = 0; i < fill.count; i++)
         is_any |= fill.factors[i]->is_kept;
+    if (fill_copies(&fill) && (is_any || !is_staged))
+        gx_copy_wait(l->k, is_staged ? a->m->stages - 1 : 0);
     if (!is_any)
         return;
-    if (fill_copies(&fill))
-        gx_copy_wait(l->k, a->m->stages - 1);
     gx_barrier(l->k);
     for (uint32_t i = 0; i < fill.count; i++) {
         if (!fill.factors[i]->is_kept)

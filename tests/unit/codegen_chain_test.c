@@ -18,35 +18,49 @@
 
 typedef enum { NO_MASK, CAUSAL, WINDOW, PREDICATE } Mask;
 typedef enum { OF_QUERIES, OF_KEYS } Side; /* which gradient */
+typedef enum {
+    HEADS_FIRST,
+    PLACES_FIRST, /* [batch, places, heads, depth] */
+    PLACES_LAST   /* in memory, of k and v: an odd number of them is not copied */
+} Order;
 
 typedef struct Case {
     const char *name, *type;
     Side side;
     int batch, heads, group, rows, columns, depth, v_depth;
     Mask mask;
-    bool places_first; /* [batch, places, heads, depth] */
+    Order order;
 } Case;
 
 static const Case cases[] = {
-    {"dq", "bf16", OF_QUERIES, 2, 2, 1, 32, 48, 32, 32, NO_MASK, false},
-    {"dq, odd sizes", "bf16", OF_QUERIES, 1, 2, 1, 37, 53, 24, 40, NO_MASK, false},
-    {"dq, causal", "f16", OF_QUERIES, 1, 2, 1, 150, 150, 16, 16, CAUSAL, false},
-    {"dq, window", "f16", OF_QUERIES, 1, 1, 1, 150, 150, 16, 16, WINDOW, false},
-    {"dq, predicate", "bf16", OF_QUERIES, 1, 2, 1, 40, 40, 32, 32, PREDICATE, false},
-    {"dq, places first", "f16", OF_QUERIES, 2, 2, 1, 40, 40, 32, 32, CAUSAL, true},
-    {"dk dv", "bf16", OF_KEYS, 2, 2, 1, 32, 48, 32, 32, NO_MASK, false},
-    {"dk dv, odd sizes", "bf16", OF_KEYS, 1, 2, 1, 37, 53, 24, 40, NO_MASK, false},
-    {"dk dv, causal", "f16", OF_KEYS, 1, 2, 1, 150, 150, 16, 16, CAUSAL, false},
-    {"dk dv, window", "f16", OF_KEYS, 1, 1, 1, 150, 150, 16, 16, WINDOW, false},
-    {"dk dv, more columns", "f16", OF_KEYS, 1, 1, 1, 40, 150, 16, 16, CAUSAL, false},
-    {"dk dv, predicate", "bf16", OF_KEYS, 1, 2, 1, 40, 40, 32, 32, PREDICATE, false},
-    {"dk dv, places first", "f16", OF_KEYS, 2, 2, 1, 40, 40, 32, 32, CAUSAL, true},
-    {"dk dv, shared heads", "f16", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, false},
-    {"dk dv, deep", "bf16", OF_KEYS, 1, 1, 1, 32, 40, 128, 128, CAUSAL, false},
-    {"dq, f32", "f32", OF_QUERIES, 1, 2, 1, 40, 48, 32, 32, CAUSAL, false},
-    {"dq, f32, odd sizes", "f32", OF_QUERIES, 1, 1, 1, 37, 53, 24, 40, NO_MASK, true},
-    {"dk dv, f32", "f32", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, false},
-    {"dk dv, f32, odd sizes", "f32", OF_KEYS, 1, 1, 1, 37, 53, 24, 40, WINDOW, false},
+    {"dq", "bf16", OF_QUERIES, 2, 2, 1, 32, 48, 32, 32, NO_MASK, HEADS_FIRST},
+    {"dq, odd sizes", "bf16", OF_QUERIES, 1, 2, 1, 37, 53, 24, 40, NO_MASK, HEADS_FIRST},
+    {"dq, causal", "f16", OF_QUERIES, 1, 2, 1, 150, 150, 16, 16, CAUSAL, HEADS_FIRST},
+    {"dq, window", "f16", OF_QUERIES, 1, 1, 1, 150, 150, 16, 16, WINDOW, HEADS_FIRST},
+    {"dq, predicate", "bf16", OF_QUERIES, 1, 2, 1, 40, 40, 32, 32, PREDICATE,
+     HEADS_FIRST},
+    {"dq, places first", "f16", OF_QUERIES, 2, 2, 1, 40, 40, 32, 32, CAUSAL,
+     PLACES_FIRST},
+    {"dq, places last", "bf16", OF_QUERIES, 1, 2, 1, 70, 53, 32, 32, NO_MASK,
+     PLACES_LAST},
+    {"dk dv", "bf16", OF_KEYS, 2, 2, 1, 32, 48, 32, 32, NO_MASK, HEADS_FIRST},
+    {"dk dv, odd sizes", "bf16", OF_KEYS, 1, 2, 1, 37, 53, 24, 40, NO_MASK, HEADS_FIRST},
+    {"dk dv, causal", "f16", OF_KEYS, 1, 2, 1, 150, 150, 16, 16, CAUSAL, HEADS_FIRST},
+    {"dk dv, window", "f16", OF_KEYS, 1, 1, 1, 150, 150, 16, 16, WINDOW, HEADS_FIRST},
+    {"dk dv, more columns", "f16", OF_KEYS, 1, 1, 1, 40, 150, 16, 16, CAUSAL,
+     HEADS_FIRST},
+    {"dk dv, predicate", "bf16", OF_KEYS, 1, 2, 1, 40, 40, 32, 32, PREDICATE,
+     HEADS_FIRST},
+    {"dk dv, places first", "f16", OF_KEYS, 2, 2, 1, 40, 40, 32, 32, CAUSAL,
+     PLACES_FIRST},
+    {"dk dv, shared heads", "f16", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, HEADS_FIRST},
+    {"dk dv, deep", "bf16", OF_KEYS, 1, 1, 1, 32, 40, 128, 128, CAUSAL, HEADS_FIRST},
+    {"dq, f32", "f32", OF_QUERIES, 1, 2, 1, 40, 48, 32, 32, CAUSAL, HEADS_FIRST},
+    {"dq, f32, odd sizes", "f32", OF_QUERIES, 1, 1, 1, 37, 53, 24, 40, NO_MASK,
+     PLACES_FIRST},
+    {"dk dv, f32", "f32", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, HEADS_FIRST},
+    {"dk dv, f32, odd sizes", "f32", OF_KEYS, 1, 1, 1, 37, 53, 24, 40, WINDOW,
+     HEADS_FIRST},
 };
 
 /* What moves the batch's dimensions of [batch, heads(, group), places, depth]. */
@@ -57,7 +71,7 @@ typedef struct Form {
 
 static Form form_of(const Case *c)
 {
-    if (c->places_first)
+    if (c->order == PLACES_FIRST)
         return (Form){"0,2", "1", "3", "0,2", "1", "3"};
     if (c->group != 1)
         return (Form){"0,1", "2,3", "4", "0,1", "2", "3"};
@@ -68,15 +82,16 @@ static void write_array(Text *t, const Case *c, const char *name, int number, bo
                         int depth)
 {
     int places = is_q ? c->rows : c->columns;
-    if (c->places_first)
+    if (c->order == PLACES_FIRST)
         text_printf(t, " %s = %s[%d,%d,%d,%d] parameter(%d)\n", name, c->type, c->batch,
                     places, c->heads, depth, number);
     else if (is_q && c->group != 1)
         text_printf(t, " %s = %s[%d,%d,%d,%d,%d] parameter(%d)\n", name, c->type,
                     c->batch, c->heads, c->group, places, depth, number);
     else
-        text_printf(t, " %s = %s[%d,%d,%d,%d] parameter(%d)\n", name, c->type, c->batch,
-                    c->heads, places, depth, number);
+        text_printf(t, " %s = %s[%d,%d,%d,%d]%s parameter(%d)\n", name, c->type, c->batch,
+                    c->heads, places, depth,
+                    !is_q && c->order == PLACES_LAST ? "{2,3,1,0}" : "", number);
 }
 
 /* p becomes `w` masked by what is not of the past, ... */
@@ -155,9 +170,10 @@ static const char *module_of(Arena *a, const Case *c)
                     " dqf = f32[%s,%d,%d] dot(ds, kw), lhs_batch_dims={0,1},"
                     " rhs_batch_dims={%s}, lhs_contracting_dims={3},"
                     " rhs_contracting_dims={%s} ROOT dq = %s[%s,%d,%d] convert(dqf)\n}\n",
-                    c->batch, c->places_first ? c->columns : c->heads,
-                    c->places_first ? c->heads : c->columns, c->depth, head, c->rows,
-                    c->depth, f.k_batch, f.k_places, c->type, head, c->rows, c->depth);
+                    c->batch, c->order == PLACES_FIRST ? c->columns : c->heads,
+                    c->order == PLACES_FIRST ? c->heads : c->columns, c->depth, head,
+                    c->rows, c->depth, f.k_batch, f.k_places, c->type, head, c->rows,
+                    c->depth);
     else
         text_printf(
             &t,
