@@ -376,13 +376,19 @@ static LLVMValueRef emu_mma(const GxCall *c, const State *s, unsigned is_warpgro
     return load_registers(c, s, p, words - sums);
 }
 
-/* Emulated threads see what others wrote at once. */
 static LLVMValueRef emu_nothing(const GxCall *c, const State *s, unsigned detail)
 {
     (void)c;
     (void)s;
     (void)detail;
     return NULL;
+}
+
+static LLVMValueRef emu_proxy_fence(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0)};
+    return call_engine(s, c->builder, "gxemu_proxy_fence", s->none, args, 2);
 }
 
 static LLVMValueRef emu_matrix(const GxCall *c, const State *s, unsigned is_store)

@@ -34,6 +34,7 @@ uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value
                     uint32_t operand, uint32_t clamp, uint32_t site);
 void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site);
 void gxemu_wgmma(gxemu_block *b, uint32_t form, void *registers, uint32_t site);
+void gxemu_proxy_fence(gxemu_block *b, uint32_t site);
 void gxemu_ldmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,
                     uint32_t site);
 void gxemu_stmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,

@@ -88,14 +88,17 @@ static void report_race(Engine *e, gxemu_block *b, uint32_t argument, uint64_t o
     finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
     describe_place(e, argument, offset);
     finding_add(e->finding, ", which %s %s",
-                c->is_copy      ? "a thread of the block"
-                : c->same_block ? "another thread of the block"
-                                : "another block",
-                c->kind == RACE_WITH_WRITE ? "wrote" : "read");
+                c->is_copy || c->kind == RACE_NOT_FENCED ? "a thread of the block"
+                : c->same_block                          ? "another thread of the block"
+                                                         : "another block",
+                c->kind == RACE_WITH_READ ? "read" : "wrote");
     if (c->is_copy)
         finding_add(e->finding,
                     " (thread %" PRIu32
                     ") by an asynchronous copy that was not waited for",
+                    c->thread);
+    else if (c->kind == RACE_NOT_FENCED)
+        finding_add(e->finding, " (thread %" PRIu32 ") with no proxy fence behind it",
                     c->thread);
     else if (c->same_block)
         finding_add(e->finding, " (thread %" PRIu32 ") with no barrier between",
@@ -198,7 +201,26 @@ void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
                                      bytes, site_number(site), kind, &conflict);
         if (found != RACE_NONE)
             report_race(e, b, argument, offset, bytes, site, kind, &conflict);
+        if (argument == GXEMU_SHARED && kind != GXEMU_READ && kind != ACCESS_COPY)
+            race_shared_written(&e->race, thread_of(b)->index);
     }
+}
+
+void fence_check(gxemu_block *b, uint64_t offset, uint32_t bytes, uint32_t site)
+{
+    Engine *e = engine_of(b);
+    RaceConflict conflict;
+    if (e->launch->check_races && e->shared_shadow.pages != NULL &&
+        race_fenced(&e->shared_shadow, &e->race, offset, bytes, &conflict) != RACE_NONE)
+        report_race(e, b, GXEMU_SHARED, offset, bytes, site, GXEMU_READ, &conflict);
+}
+
+void gxemu_proxy_fence(gxemu_block *b, uint32_t site)
+{
+    Engine *e = engine_of(b);
+    (void)site;
+    if (e->launch->check_races)
+        race_fence(&e->race, thread_of(b)->index);
 }
 
 void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,

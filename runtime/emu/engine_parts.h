@@ -131,6 +131,8 @@ unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kin
 /* Everything that gxemu_access checks: written state, races, and bounds once more. */
 void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,
                   uint32_t site, uint32_t kind);
+/* Who wrote this shared memory, which access_check has seen, has fenced it for wgmma since. */
+void fence_check(gxemu_block *b, uint64_t offset, uint32_t bytes, uint32_t site);
 
 /* Forgets the copies of a thread of an earlier block; gives their memory back. */
 void copies_forget(Thread *t);

@@ -135,6 +135,7 @@ static uint32_t race_next(Race *r)
         r->counter = 0;
         r->block_first = r->barrier = 1;
         memset(r->warps, 0, sizeof r->warps);
+        memset(r->fences, 0, sizeof r->fences);
     }
     return ++r->counter;
 }
@@ -160,6 +161,19 @@ static uint32_t race_interval(const Race *r, uint32_t thread)
 {
     uint32_t of_warp = r->warps[thread / WARP_THREADS];
     return of_warp > r->barrier ? of_warp : r->barrier;
+}
+
+void race_fence(Race *r, uint32_t thread)
+{
+    r->fences[thread] = race_interval(r, thread);
+}
+
+/* What it wrote in this interval before the fence counts as not fenced, too: kernels fence before barriers. */
+void race_shared_written(Race *r, uint32_t thread)
+{
+    uint32_t now = race_interval(r, thread);
+    if (r->fences[thread] == now)
+        r->fences[thread] = now - 1;
 }
 
 /* Was the stamp left before the last barrier of the thread's warp, by that warp? */
@@ -299,7 +313,7 @@ static inline RaceKind cell_update(RaceCell *cell, const Race *r, uint32_t own,
 static RaceKind race_found(RaceKind kind, const RaceCell *cell, const Race *r,
                            uint64_t offset, RaceConflict *out)
 {
-    bool wrote = kind == RACE_WITH_WRITE;
+    bool wrote = kind != RACE_WITH_READ;
     uint32_t stamp = (uint32_t)(wrote ? cell->stamps : cell->stamps >> 32);
     *out = (RaceConflict){
         .kind = kind,
@@ -368,6 +382,21 @@ RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
             return race_found(found, cell, r, cell_offset, out);
         }
         offset = stop;
+    }
+    return RACE_NONE;
+}
+
+RaceKind race_fenced(const Shadow *s, const Race *r, uint64_t offset, uint32_t bytes,
+                     RaceConflict *out)
+{
+    for (uint64_t end = offset + bytes; offset < end;) {
+        const ShadowPage *page = &s->pages[offset >> SHADOW_PAGE_SHIFT];
+        uint64_t base = offset >> SHADOW_PAGE_SHIFT << SHADOW_PAGE_SHIFT;
+        const RaceCell *cell = &page->cells[(offset - base) >> page->shift];
+        uint32_t writer = (uint32_t)cell->stamps, interval = writer >> STAMP_SHIFT;
+        if (interval >= r->block_first && r->fences[writer & STAMP_THREAD] < interval)
+            return race_found(RACE_NOT_FENCED, cell, r, offset, out);
+        offset += UINT64_C(1) << page->shift;
     }
     return RACE_NONE;
 }

@@ -8,7 +8,8 @@
  * Order. Every barrier interval of every block of a launch has a number; they only grow. Two
  * accesses of one block are ordered if they are one thread's, or if a barrier of the block lies
  * between them, or if they are one warp's and a barrier of the warp does. Accesses of two blocks are never ordered. What an asynchronous copy writes is not
- * ordered with anything between its issue and its end, not even with its own thread. */
+ * ordered with anything between its issue and its end, not even with its own thread. What wgmma reads must also stand
+ * before a proxy fence of the thread that wrote it (PTX ISA, "Async Proxy"). */
 #ifndef GXC_RUNTIME_EMU_SHADOW_H
 #define GXC_RUNTIME_EMU_SHADOW_H
 
@@ -19,6 +20,7 @@ enum {
     SHADOW_PAGE_SHIFT = 10,
     SHADOW_PAGE_BYTES = 1 << SHADOW_PAGE_SHIFT,
     RACE_WARPS = 32,
+    RACE_THREADS = 1024,
     /* kinds of accesses beside those of abi.h: an asynchronous copy that goes on until it is done */
     RACE_COPY = 8,
     RACE_COPIED = 9,
@@ -65,17 +67,23 @@ typedef struct Race {
     uint32_t block_first;       /* first interval of this block */
     uint32_t barrier;           /* first interval after its last barrier */
     uint32_t warps[RACE_WARPS]; /* after the last barrier of the warp, if that is later */
+    /* up to here (this one, too) the thread's writes to shared memory stand before its last proxy fence */
+    uint32_t fences[RACE_THREADS];
 } Race;
 
 void race_begin_launch(Race *r);
 void race_begin_block(Race *r);
 void race_barrier(Race *r);
 void race_warp_barrier(Race *r, uint32_t warp);
+/* The thread's proxy fence; the thread writes to shared memory. */
+void race_fence(Race *r, uint32_t thread);
+void race_shared_written(Race *r, uint32_t thread);
 
 typedef enum {
     RACE_NONE,
     RACE_WITH_WRITE,
     RACE_WITH_READ,
+    RACE_NOT_FENCED,
     RACE_NO_MEMORY, /* for finer cells */
 } RaceKind;
 
@@ -92,6 +100,9 @@ typedef struct RaceConflict {
  * its number in the kernel. The range must lie in the shadow. `serial` is one of the two of `r`. */
 RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
                      uint64_t offset, uint32_t bytes, uint32_t site, uint32_t kind,
+                     RaceConflict *out);
+/* The same for wgmma's reads of shared memory, which race_access has seen: RACE_NOT_FENCED, or nothing. */
+RaceKind race_fenced(const Shadow *s, const Race *r, uint64_t offset, uint32_t bytes,
                      RaceConflict *out);
 
 #endif

@@ -52,6 +52,9 @@ static void read_terms(Engine *e, Thread *warp, const Matrices *m, uint32_t step
             for (uint32_t row = 0; row < HALVES; row++) {
                 const unsigned char *p =
                     matrix_row(e, &warp[row], at + (uint64_t)row * ROW_BYTES, GXEMU_READ);
+                if (warp[row].view.checks != 0)
+                    fence_check(&warp[row].view, at + (uint64_t)row * ROW_BYTES,
+                                ROW_BYTES, warp[row].site);
                 for (uint32_t j = 0; j < HALVES; j++) {
                     uint32_t term = t + (m->is_transposed ? row : j),
                              side = i + (m->is_transposed ? j : row);

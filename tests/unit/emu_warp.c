@@ -464,6 +464,67 @@ static void test_copy_alignment(void **state)
                    "(0,0,0) of block (0,0,0) reads 16 bytes at byte 8 of argument 0");
 }
 
+/* -- fences before wgmma -------------------------------------------------------------------------------------- */
+
+typedef enum { NO_FENCE, FENCE, BARRIER_FENCE, FENCE_FIRST, FENCE_BETWEEN } FenceOrder;
+static struct {
+    FenceOrder order;
+    bool copies;
+} fenced;
+
+/* Rows of 16 bytes: 64 rows of 16 terms, and 8 columns of them. */
+enum { WGMMA_THREADS = 128, WGMMA_BYTES = 2048 + 256 };
+
+static void write_factors(gxemu_block *b)
+{
+    for (uint32_t at = 16 * b->tid[0]; at < WGMMA_BYTES; at += 16 * WGMMA_THREADS) {
+        if (fenced.copies)
+            gxemu_copy_async(b, 0, at, at, 16, 16, NUMBERED(1, 0));
+        else
+            memset(shared_at(b, 1, at, 16, GXEMU_WRITE), 0, 16);
+    }
+    gxemu_copy_commit(b, NUMBERED(2, 1));
+}
+
+static void kernel_wgmma(gxemu_block *b, const void *args)
+{
+    enum { COLUMNS = 8 };
+    uint32_t words[8 + COLUMNS / 2] = {COLUMNS, 1, 0, 1024, 128, 2048, 128, 128};
+    (void)args;
+    if (fenced.order == FENCE_FIRST)
+        gxemu_proxy_fence(b, NUMBERED(3, 1));
+    write_factors(b);
+    if (fenced.order == FENCE_BETWEEN)
+        gxemu_proxy_fence(b, NUMBERED(3, 1));
+    if (fenced.order == FENCE_BETWEEN && !fenced.copies)
+        write_factors(b);
+    gxemu_copy_wait(b, 0, NUMBERED(4, 1));
+    if (fenced.order == BARRIER_FENCE)
+        gxemu_barrier(b, NUMBERED(5, 1));
+    if (fenced.order == FENCE || fenced.order == BARRIER_FENCE)
+        gxemu_proxy_fence(b, NUMBERED(3, 1));
+    gxemu_barrier(b, NUMBERED(6, 1));
+    gxemu_wgmma(b, COLUMNS, words, NUMBERED(7, 1));
+}
+
+static void test_fences(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        fenced.order = (FenceOrder)(i / 2);
+        fenced.copies = i % 2 != 0;
+        Fixture *f = fixture_create(kernel_wgmma, WGMMA_THREADS, true);
+        if (fenced.order != FENCE && fenced.order != BARRIER_FENCE) {
+            expect_finding(f, FINDING_RACE,
+                           "(thread 0) with no proxy fence behind it, in instruction "
+                           "copy.1 (site 0)");
+            continue;
+        }
+        expect_done(f);
+        fixture_destroy(f);
+    }
+}
+
 /* -- barriers of warps ------------------------------------------------------------------------------------------ */
 
 static struct {
@@ -608,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_copy_mistakes),
         cmocka_unit_test(test_copy_alignment),
+        cmocka_unit_test(test_fences),
         cmocka_unit_test(test_warp_barriers),
         cmocka_unit_test(test_many_warp_barriers),
         cmocka_unit_test(test_banks),
