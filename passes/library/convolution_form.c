@@ -222,7 +222,7 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
     if (takes_rows && wide_convolution_fits(conv))
         return NULL;
     if (rw_is_identity(orders[0], rank) && rw_is_identity(orders[2], rank) &&
-        !rw_is_identity(orders[1], rank) && convolution_keeps_filter(conv, r->cx))
+        !rw_is_identity(orders[1], rank) && convolution_keeps_filter(r, conv))
         return NULL;
     if (takes_rows)
         take_rows(r, conv, &arrays[1], orders);

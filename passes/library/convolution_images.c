@@ -106,12 +106,14 @@ static bool formed_seconds(const Candidates *all, const ConvolutionForm *form,
     return false;
 }
 
-bool convolution_keeps_filter(const Instruction *conv, const PassContext *cx)
+bool convolution_keeps_filter(Rewriter *r, const Instruction *conv)
 {
+    const PassContext *cx = r->cx;
     Candidates all;
     if (cx->target->tiles == TILES_NONE || !wide_convolution_fits(conv))
         return false;
-    candidates_find(conv, NULL, cx->target, cx->products, &all);
+    KnownUses known = {.uses = *rw_uses(r), .count = r->known};
+    candidates_find(conv, &known, cx->target, cx->products, &all);
     return is_faster(&all, cx);
 }
 

@@ -14,7 +14,7 @@ typedef struct ConvolutionForm {
 } ConvolutionForm;
 
 /* The filter is better left in the order that it has: image and result are in that which libraries want. */
-bool convolution_keeps_filter(const Instruction *conv, const PassContext *cx);
+bool convolution_keeps_filter(Rewriter *r, const Instruction *conv);
 /* Others lie before or behind it, with operations between them that keep an order. */
 bool convolution_has_others_near(Rewriter *r, const Instruction *conv);
 /* Image and result are better left in the order that they have: `kept`, in which the filter is turned, not `formed`. */
