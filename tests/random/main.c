@@ -57,7 +57,7 @@ typedef struct Report {
 
 static void limit_memory(void)
 {
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     struct rlimit memory = {(rlim_t)8 << 30, (rlim_t)8 << 30};
     setrlimit(RLIMIT_AS, &memory);
 #endif
