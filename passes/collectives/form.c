@@ -89,7 +89,8 @@ static Instruction *form_add_front(Form *f, Instruction *x)
     const Shape *s = x->shape;
     int64_t *dims = ARENA_ARRAY(f->scratch, int64_t, (size_t)s->rank + 1);
     dims[0] = 1;
-    memcpy(dims + 1, s->dims, s->rank * sizeof *dims);
+    if (s->rank != 0)
+        memcpy(dims + 1, s->dims, s->rank * sizeof *dims);
     return form_reshape(form_array(f, s->dtype, s->rank + 1, dims), x);
 }
 

@@ -161,7 +161,8 @@ static void slice_all_steps(const PipelineLoop *p, Instruction *inst, const Slic
 {
     SliceDim *dims = ARENA_ARRAY(p->m->arena, SliceDim, (size_t)of->rank + 1);
     dims[0] = (SliceDim){0, p->trips, 1};
-    memcpy(dims + 1, of->dims, of->rank * sizeof *dims);
+    if (of->rank != 0)
+        memcpy(dims + 1, of->dims, of->rank * sizeof *dims);
     SliceSpec *spec = ARENA_NEW(p->m->arena, SliceSpec);
     *spec = (SliceSpec){of->rank + 1, dims};
     inst_set(inst, (Attr){.id = ATTR_SLICE, .slice = spec});
