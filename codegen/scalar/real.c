@@ -29,7 +29,7 @@ const char *scalar_function_name(OpCode op)
         [OP_ACOS] = "acos",       [OP_SINH] = "sinh",
         [OP_COSH] = "cosh",       [OP_TANH] = "tanh",
         [OP_ASINH] = "asinh",     [OP_ACOSH] = "acosh",
-        [OP_ATANH] = "atanh",
+        [OP_ATANH] = "atanh",     [OP_RSQRT] = "rsqrt",
     };
     return names[op];
 }
@@ -135,11 +135,6 @@ LLVMValueRef real_round_nearest_afz(const ScalarCall *c)
 LLVMValueRef real_sqrt(const ScalarCall *c)
 {
     return f_intrinsic(c->k, "sqrt", c->x[0]);
-}
-
-LLVMValueRef real_rsqrt(const ScalarCall *c)
-{
-    return f_div(c->k, f_number(c->x[0], 1), f_intrinsic(c->k, "sqrt", c->x[0]));
 }
 
 LLVMValueRef real_logistic(const ScalarCall *c)
