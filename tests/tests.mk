@@ -105,7 +105,7 @@ fuzz-damaged: $(GXC) $(B)/tests/random $(MUTATORS)
 	@LLVM_CONFIG=$(LLVM_CONFIG) INPUTS=$(or $(INPUTS),1000000) tests/fuzz/run $(B)/damaged 0 $(TARGETS)
 
 # What `make check` replays of them, the REPLAYS: the same targets without libFuzzer.
-FUZZ_INPUTS := $(wildcard tests/fuzz/inputs/*.hlo) tests/cudnn/attention-gradients.hlo
+FUZZ_INPUTS := $(wildcard tests/fuzz/inputs/*.hlo) $(patsubst %,tests/cudnn/%.hlo,attention-gradients norm-gradients block-scaled)
 FUZZ_PROGRAMS := $(patsubst %.hlo,$(B)/programs/%.cubin,$(notdir $(FUZZ_INPUTS)))
 $(REPLAYS): $(B)/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)

@@ -111,6 +111,22 @@ static void open_world_around(const uint8_t *at, gxrt_world **out)
             "a rank outside its world");
 }
 
+static void on_rank(void *user, uint32_t rank, const void *bytes, size_t size)
+{
+    (void)user, (void)rank;
+    PROMISE(size == 0 || bytes != NULL, "a rank without its bytes");
+}
+
+static void gather(const uint8_t *at, gxrt_world *world)
+{
+    static const unsigned char mine[HOST_BYTES];
+    size_t size = at[2] < 4 ? at[2] : at[2] % HOST_BYTES;
+    check(gxrt_world_gather(world, at[3] % 8 == 7 ? NULL : mine, size,
+                            at[3] % 16 == 9 ? -1 : 1, at[1] % 8 == 7 ? NULL : on_rank,
+                            NULL),
+          "gxrt_world_gather");
+}
+
 static void open_world(const uint8_t *at)
 {
     static const char *const stores[] = {
@@ -127,6 +143,18 @@ static void open_world(const uint8_t *at)
     check(gxrt_world_create((uint32_t)size_of(at[1]), size, store,
                             at[3] == 255 ? NULL : &all.worlds[i]),
           "gxrt_world_create");
+    gather(at, all.worlds[i]);
+}
+
+static void ask_device(const uint8_t *at)
+{
+    static const char *const devices[] = {NULL,         "emu",   "emu:sm_80", "",
+                                          "emu:sm_100", "emu:x", "cuda"};
+    char target[16] = "";
+    check(gxrt_device_target(devices[at[1] % 7], at[3] == 255 ? NULL : target,
+                             at[2] % (sizeof target + 1)),
+          "gxrt_device_target");
+    PROMISE(memchr(target, '\0', sizeof target) != NULL, "a name without an end");
 }
 
 static void ask_program(const uint8_t *at)
@@ -155,6 +183,7 @@ static void ask_program(const uint8_t *at)
           "gxrt_program_get_memory");
     const char *step = gxrt_program_get_step(p, at[3] % 3, i);
     PROMISE(step == NULL || strlen(step) < 1000, "a long step");
+    ask_device(at);
 }
 
 static void end_program(const uint8_t *at)

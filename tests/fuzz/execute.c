@@ -14,11 +14,13 @@
 #include "tests/unit/shared/artefact.h"
 
 static const char *const names[] = {
-    "loop",      "branches", "collectives", "products", "calls", "solvers",
-    "transfers", "narrow",   "graphs",      "memory",   "tuned", "attention-gradients"};
+    "loop",           "branches",     "collectives", "products",
+    "calls",          "solvers",      "transfers",   "narrow",
+    "graphs",         "memory",       "tuned",       "attention-gradients",
+    "norm-gradients", "block-scaled", "chosen",      "tuned-products"};
 enum {
     PROGRAMS = sizeof names / sizeof *names,
-    VALUES_MOST = 16,
+    VALUES_MOST = 32,
     DEVICES_MOST = 2,
     SECONDS = 10
 };
@@ -285,8 +287,16 @@ static gxrt_status open_and_run(const gxrt_program *p, unsigned bits)
 }
 
 /* Everything that the program says of itself. */
-static void look(const gxrt_program *p)
+static void look(const gxrt_program *p, const Plan *plan)
 {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    PROMISE(out != NULL, "no memory");
+    plan_print(plan, out);
+    fclose(out);
+    PROMISE(length != 0, "a plan without words");
+    free(text);
     gxrt_variant_info v = {.struct_size = sizeof v};
     gxrt_command_info c = {.struct_size = sizeof c};
     gxrt_memory_info m = {.struct_size = sizeof m};
@@ -344,7 +354,7 @@ void fuzz_input(const uint8_t *data, size_t size)
     Plan plan;
     if (st == GXRT_OK && plan_elf_find(file, bytes, PLAN_ELF_PLAN, &section) &&
         plan_read(&plan, section.bytes, section.size, error, sizeof error)) {
-        look(p);
+        look(p, &plan);
         bool runs = !(bits & RUN_NEVER) &&
                     (!is_edited || (work_of(&plan) < 20000 && is_small(&plan)));
         fail_call(fails ? data[2] | data[3] << 8 : 0);
