@@ -119,7 +119,8 @@ static bool is_bias(const Epilogues *e, const Chain *c, const Instruction *x)
 /* What a convolution is multiplied by, before anything is added. */
 static bool is_scale(const Epilogues *e, const Chain *c, const Instruction *x)
 {
-    return c->product->op == OP_CONVOLUTION && c->step_count == 0 && is_vector(e, c, x);
+    return c->product->op == OP_CONVOLUTION && c->step_count == 0 &&
+           e->cx->target->compiles_graphs && is_vector(e, c, x);
 }
 
 static bool is_addend(const Epilogues *e, const Chain *c, const Instruction *x)
@@ -132,7 +133,8 @@ static bool is_addend(const Epilogues *e, const Chain *c, const Instruction *x)
 static bool is_zero(const Epilogues *e, const Chain *c, const Instruction *x)
 {
     return c->product->op == OP_CONVOLUTION && e->cx->settings->library_relu != 0 &&
-           x->op == OP_BROADCAST && inst_is_constant_scalar(x, 0);
+           e->cx->target->compiles_graphs && x->op == OP_BROADCAST &&
+           inst_is_constant_scalar(x, 0);
 }
 
 /* One more step. */
