@@ -63,7 +63,7 @@ enum {
     ARRAYS = 3,
     ARRAY_BYTES = 4096,
     SITES = 4,
-    WORDS = 8 + 128, /* of the widest instruction */
+    WORDS = 8 + 64 + 128, /* of the widest instruction */
     SECONDS = 10
 };
 
@@ -145,7 +145,7 @@ static void move_words(gxemu_block *b, const uint8_t *at)
     if (at[AT_KIND] % KINDS == DO_MMA) {
         gxemu_mma(b, at[AT_OFFSET] % 40, registers, site);
     } else if (at[AT_KIND] % KINDS == DO_WGMMA) {
-        uint32_t form = columns[at[AT_BYTES] % 8] + at[AT_BYTES] / 8 % 4 * 512u;
+        uint32_t form = columns[at[AT_BYTES] % 8] + at[AT_BYTES] / 8 % 16 * 512u;
         const uint32_t head[] = {form,
                                  at[AT_STEP] % 3,
                                  at[AT_OFFSET] * 16u,
