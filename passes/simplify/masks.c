@@ -17,7 +17,9 @@ enum {
         4, /* operations between an array and the product that it is a factor of */
     LOOK_BACK = 12, /* operations between an array and what is made of it again */
     LOOK_AHEAD = 6, /* until what asks meets the array */
-    SMALL = 16      /* an array with so many times fewer elements is no burden */
+    LOOKS_MOST =
+        64,    /* instructions that may be looked at: sums of sums have many paths */
+    SMALL = 16 /* an array with so many times fewer elements is no burden */
 };
 
 static bool is_moved_only(OpCode op)
@@ -93,15 +95,16 @@ static bool is_small(const Instruction *inst, int64_t elements)
                                     : shape_elements(inst->shape) <= elements / SMALL;
 }
 
-/* inst is made of one large array by cheap operations: *source is that. */
+/* inst is made of one large array by cheap operations, of which so many may be looked at: *source is that. */
 static bool find_source(const Instruction *inst, int64_t elements, int depth,
-                        const Instruction **source)
+                        uint32_t *looks, const Instruction **source)
 {
     if (is_small(inst, elements))
         return true;
-    if (depth > 0 && is_cheap(inst)) {
+    if (depth > 0 && *looks > 0 && is_cheap(inst)) {
+        --*looks;
         for (uint32_t k = 0; k < inst->operand_count; k++) {
-            if (!find_source(inst->operands[k], elements, depth - 1, source))
+            if (!find_source(inst->operands[k], elements, depth - 1, looks, source))
                 return false;
         }
         return true;
@@ -111,37 +114,47 @@ static bool find_source(const Instruction *inst, int64_t elements, int depth,
     return is_only;
 }
 
-/* What cheap operations make of inst, but for what they make of `but`, gets the mark; true: something had it. */
-static bool mark_made_of(const Uses *uses, const Instruction *inst,
-                         const Instruction *but, int depth, uint8_t mark, uint8_t *marks)
+/* Which walk met an instruction last. */
+typedef struct Marks {
+    const Uses *uses;
+    uint32_t *walk; /* by instruction; 0: none */
+    uint32_t count; /* of walks */
+} Marks;
+
+/* What cheap operations make of inst, but for what they make of `but`, gets the mark of a new walk. true: it met what
+ * walk `wanted` has met, and ended there. */
+static bool mark_made_of(Marks *m, const Instruction *inst, const Instruction *but,
+                         int depth, uint32_t wanted)
 {
-    bool met = false;
-    for (uint32_t i = uses->start[inst->id]; i < uses->start[inst->id + 1]; i++) {
-        const Instruction *user = uses->list[i];
-        if (user == but || !is_cheap(user) || (marks[user->id] & mark) != 0)
+    for (uint32_t i = m->uses->start[inst->id]; i < m->uses->start[inst->id + 1]; i++) {
+        const Instruction *user = m->uses->list[i];
+        if (user == but || !is_cheap(user) || m->walk[user->id] == m->count)
             continue;
-        met |= marks[user->id] != 0;
-        marks[user->id] |= mark;
-        if (depth > 0)
-            met |= mark_made_of(uses, user, but, depth - 1, mark, marks);
+        if (wanted != 0 && m->walk[user->id] == wanted)
+            return true;
+        m->walk[user->id] = m->count;
+        if (depth > 0 && mark_made_of(m, user, but, depth - 1, wanted))
+            return true;
     }
-    return met;
+    return false;
 }
 
 /* All that asks something of x computes with what x is made of. */
-static bool is_made_again(const Computation *comp, const Uses *uses, const Instruction *x,
-                          const Instruction *bounded, Arena *scratch)
+static bool is_made_again(Marks *m, const Instruction *x, const Instruction *bounded)
 {
     const Instruction *source = NULL;
-    if (!find_source(x, shape_elements(x->shape), LOOK_BACK, &source) || source == x ||
-        source == NULL)
+    uint32_t looks = LOOKS_MOST;
+    if (!find_source(x, shape_elements(x->shape), LOOK_BACK, &looks, &source) ||
+        source == x || source == NULL)
         return false;
-    uint8_t *marks = ARENA_ARRAY(scratch, uint8_t, (size_t)comp->instruction_count + 1);
-    mark_made_of(uses, source, x, LOOK_AHEAD, 1, marks);
-    for (uint32_t i = uses->start[x->id]; i < uses->start[x->id + 1]; i++) {
-        const Instruction *asks = uses->list[i];
-        if (asks != bounded &&
-            !mark_made_of(uses, asks, bounded, LOOK_AHEAD, (uint8_t)2, marks))
+    uint32_t of_source = ++m->count;
+    mark_made_of(m, source, x, LOOK_AHEAD, 0);
+    for (uint32_t i = m->uses->start[x->id]; i < m->uses->start[x->id + 1]; i++) {
+        const Instruction *asks = m->uses->list[i];
+        if (asks == bounded)
+            continue;
+        m->count++;
+        if (!mark_made_of(m, asks, bounded, LOOK_AHEAD, of_source))
             return false;
     }
     return true;
@@ -156,10 +169,13 @@ static bool is_kept_anyway(const Computation *comp, const Instruction *x)
 static bool ask_bounded(Computation *comp, Arena *scratch)
 {
     Uses uses = uses_compute(comp, scratch);
+    Marks marks = {
+        .uses = &uses,
+        .walk = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1)};
     bool changed = false;
     for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
         Instruction *bounded = is_kept_anyway(comp, x) ? NULL : find_bounded(&uses, x);
-        if (bounded != NULL && is_made_again(comp, &uses, x, bounded, scratch))
+        if (bounded != NULL && is_made_again(&marks, x, bounded))
             continue;
         for (uint32_t i = uses.start[x->id]; bounded != NULL && i < uses.start[x->id + 1];
              i++) {
