@@ -109,7 +109,8 @@ static PlanGraphTensor bias_tensor(PlanGraphTensor result)
     return result;
 }
 
-/* x - min(x, 0): the library's own relu may make 0 of what is no number. That of -inf is none. */
+/* max(x, 0) + 0 * tanh(x): the library's own maximum and relu may make 0 of what is no number, of which tanh is none
+ * either; of infinities it is 1 and -1. */
 static void add_relu(Builder *b, PlanGraphTensor like, uint32_t x, uint32_t y)
 {
     PlanGraphTensor number = {.type = CUDNN_DATA_FLOAT,
@@ -118,9 +119,12 @@ static void add_relu(Builder *b, PlanGraphTensor like, uint32_t x, uint32_t y)
                               .alignment = ALIGNMENT};
     for (uint32_t d = 0; d < like.rank; d++)
         number.dims[d] = number.strides[d] = 1;
-    uint32_t zero = add_tensor(b, &number), less = add_virtual(b, like);
-    add_pointwise(b, CUDNN_POINTWISE_MIN, x, zero, less);
-    add_pointwise(b, CUDNN_POINTWISE_SUB, x, less, y);
+    uint32_t zero = add_tensor(b, &number), positive = add_virtual(b, like),
+             bounded = add_virtual(b, like), nothing = add_virtual(b, like);
+    add_pointwise(b, CUDNN_POINTWISE_MAX, x, zero, positive);
+    add_pointwise(b, CUDNN_POINTWISE_TANH_FWD, x, PLAN_NONE, bounded);
+    add_pointwise(b, CUDNN_POINTWISE_MUL, bounded, zero, nothing);
+    add_pointwise(b, CUDNN_POINTWISE_ADD, positive, nothing, y);
 }
 
 /* What the library does to a convolution's result, in an order that it has kernels for. */
