@@ -43,7 +43,7 @@ static int64_t piece_start(const Instruction *slice, const Shape *whole)
 typedef struct Piece {
     const Instruction *slice; /* the first that reads it; NULL: none does */
     int64_t *first;           /* [rank] where the first slice of each dimension begins */
-    bool is_one;              /* all slices are of the same elements */
+    bool is_one;              /* all slices are of the same elements, in one order */
     bool is_whole;            /* something else reads it */
 } Piece;
 
@@ -56,7 +56,8 @@ static void add_slice(const Variant *v, Piece *piece, const Instruction *slice)
         for (uint32_t d = 0; d < attr->slice->rank; d++)
             piece->first[d] = INT64_MAX;
     }
-    piece->is_one &= attr_equal(inst_attr(piece->slice, ATTR_SLICE), attr);
+    piece->is_one &= attr_equal(inst_attr(piece->slice, ATTR_SLICE), attr) &&
+                     shape_layouts_equal(piece->slice->shape, slice->shape);
     for (uint32_t d = 0; d < attr->slice->rank; d++) {
         int64_t start = attr->slice->dims[d].start;
         piece->first[d] = start < piece->first[d] ? start : piece->first[d];
