@@ -142,7 +142,21 @@ static bool is_held(const Instruction *hero, const Instruction *value, DType wid
     return is_rounded || is_exact_in(value, wide, depth);
 }
 
-/* depth: MOST_DEPTH, what makes the operands is not looked at. */
+/* The type of a byte that holds all numbers of both, which are integers; DT_INVALID: there is none. */
+static DType bytes_of_integers(DType x, DType y)
+{
+    const DTypeInfo *a = &dtype_info[x], *b = &dtype_info[y];
+    if (a->bits > 8 || b->bits > 8)
+        return DT_INVALID;
+    if (a->class == DTC_UINT && b->class == DTC_UINT)
+        return DT_U8;
+    bool is_high =
+        (a->class == DTC_UINT && a->bits == 8) || (b->class == DTC_UINT && b->bits == 8);
+    return is_high ? DT_INVALID : DT_S8;
+}
+
+/* Numbers of less than a byte are multiplied as bytes: tiles in shared memory have whole ones. depth: MOST_DEPTH, what
+ * makes the operands is not looked at. */
 static bool find_factor(const Instruction *hero, const Target *t, uint32_t depth,
                         DType *factor)
 {
@@ -154,13 +168,13 @@ static bool find_factor(const Instruction *hero, const Target *t, uint32_t depth
     if (t == NULL || t->tiles == TILES_NONE)
         return false;
     bool is_wide = x == DT_F32 || y == DT_F32;
-    if (!is_wide && tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
+    bool is_packed = dtype_info[x].bits < 8 || dtype_info[y].bits < 8;
+    if (!is_wide && !is_packed && tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
         return true;
-    if (sum == DT_S32 && dtype_info[x].bits < 8 && dtype_info[y].bits < 8) {
-        *factor = dtype_info[x].class == DTC_UINT && dtype_info[y].class == DTC_UINT
-                      ? DT_U8
-                      : DT_S8;
-        return tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL;
+    if (sum == DT_S32 && is_packed) {
+        *factor = bytes_of_integers(x, y);
+        return *factor != DT_INVALID &&
+               tensor_core_find(*factor, *factor, sum, t, UINT32_MAX) != NULL;
     }
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         *factor = floats[i];
