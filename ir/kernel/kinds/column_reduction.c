@@ -9,7 +9,10 @@
 #define COLUMN_SPLITS 16
 #define COLUMN_FLIGHT 64 /* bytes that a thread asks for before it waits */
 #define COLUMN_UNROLL 8
-#define COLUMN_HELD 44 /* elements that it then holds, with its sums */
+#define COLUMN_HELD 44         /* elements that it then holds, with its sums */
+#define COLUMN_HELD_VECTORS 50 /* and with those of what is broadcast: in 64 registers, */
+#define COLUMN_HELD_WIDE 100   /* in 128, which kernels have that read so many arrays: */
+#define COLUMN_WIDE_ARRAYS 8
 #define COLUMN_ROWS 16 /* fewer do not fill a warp's accesses */
 
 const char *illegal_column_reduction(FusionFacts *f, KernelKind kind)
@@ -101,25 +104,53 @@ static int64_t choose_splits(const KernelDesign *d, const KernelConfig *c)
     return splits;
 }
 
-/* So many columns at a time that memory has enough to do: blocks that meet in shared memory are large, and few on a
- * multiprocessor. */
-static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
+/* What a thread reads, counted in elements. */
+typedef struct ColumnReads {
+    int64_t bytes, elements; /* of whole arrays, for a column */
+    int64_t vectors;         /* of arrays with an element for a column, for a column */
+    int64_t once; /* of arrays with an element for a row: the same for all columns */
+    int64_t arrays;
+} ColumnReads;
+
+static ColumnReads reads_of(const KernelDesign *d, int64_t lanes)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
-    int64_t sums = stage_values(d, c) * c->lanes.data[0];
-    int64_t rounds = p->columns / c->splits, bytes = 0, elements = 0, unroll = 1;
+    ColumnReads r = {0};
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (inst->op != OP_PARAMETER ||
-            shape_elements(inst->shape) < p->rows * p->columns)
+        if (inst->op != OP_PARAMETER)
             continue;
-        elements += c->lanes.data[0];
-        bytes += c->lanes.data[0] * dtype_info[inst->shape->dtype].bits / 8;
+        int64_t size = shape_elements(inst->shape);
+        r.arrays++;
+        if (size >= p->rows * p->columns) {
+            r.elements += lanes;
+            r.bytes += lanes * dtype_info[inst->shape->dtype].bits / 8;
+        } else if (size == p->rows && size != p->columns) {
+            r.once += lanes;
+        } else if (size > 1) {
+            r.vectors++;
+        }
     }
-    if (bytes == 0 || !fusion_is_plain(comp, p->heroes, p->hero_count))
+    return r;
+}
+
+/* So many columns at a time that memory has enough to do: blocks that meet in shared memory are large, and few on a
+ * multiprocessor. What they hold meanwhile fits into registers: all loads stand in front. */
+static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    int64_t sums = stage_values(d, c) * c->lanes.data[0];
+    int64_t rounds = p->columns / c->splits, unroll = 1;
+    ColumnReads r = reads_of(d, c->lanes.data[0]);
+    int64_t most =
+        r.arrays >= COLUMN_WIDE_ARRAYS ? COLUMN_HELD_WIDE : COLUMN_HELD_VECTORS;
+    if (r.bytes == 0 ||
+        !fusion_is_plain(inst_called(d->fusion, 0), p->heroes, p->hero_count))
         return 1;
     while (unroll < COLUMN_UNROLL && 2 * unroll <= rounds &&
-           unroll * bytes < COLUMN_FLIGHT && 2 * unroll * elements + sums <= COLUMN_HELD)
+           unroll * r.bytes < COLUMN_FLIGHT &&
+           2 * unroll * r.elements + sums <= COLUMN_HELD &&
+           2 * unroll * (r.elements + r.vectors) + r.once + sums <= most)
         unroll *= 2;
     return unroll;
 }
