@@ -330,6 +330,7 @@ static bool find_places(off_t places[FILES])
 }
 
 static unsigned long wanted; /* the next one that run.py wants */
+static Shared fork_counts;   /* of a fork in which a call failed */
 
 static void talk(const char *text)
 {
@@ -351,7 +352,6 @@ static int wait_for(pid_t pid)
 
 static bool fails_in_fork(unsigned long number)
 {
-    static Shared own;
     int error = errno;
     off_t places[FILES];
     char text[64];
@@ -363,7 +363,7 @@ static bool fails_in_fork(unsigned long number)
     talk(text);
     pid_t pid = number == wanted ? next_fork() : -1;
     if (pid == 0) {
-        shared = &own; /* the parent's numbers stay; here nothing else fails */
+        shared = &fork_counts; /* the parent's numbers stay; here nothing else fails */
         dup2(errors, STDERR_FILENO);
         dup2(errors, STDOUT_FILENO);
         syscall(SYS_close_range, TALK_AT, ~0U, 0);
@@ -414,6 +414,16 @@ static void add_roots(void)
     add_root((void *)pthread_self(), THREAD);
     dl_iterate_phdr(add_thread_data, NULL);
     add_root(here, (size_t)(stack_end - here));
+}
+
+/* libc knows who holds a lock for writing by a thread's number: without this the fork would give back
+ * another kind of lock than it has, and wait for itself when it next takes it. */
+int pthread_rwlock_unlock(pthread_rwlock_t *lock)
+{
+    NEXT(int, pthread_rwlock_unlock, pthread_rwlock_t *);
+    if (shared == &fork_counts && lock->__data.__cur_writer == first_process)
+        lock->__data.__cur_writer = getpid();
+    return next(lock);
 }
 
 void __sanitizer_symbolize_pc(void *pc, const char *format, char *out, size_t size)

@@ -1,5 +1,6 @@
 /* In place of gxc and gxrun: loses an array where it has no memory for another, or its file cannot be opened. faults.test
- * expects run.py to say so, in forks and in runs. */
+ * expects run.py to say so, in forks and in runs. What it asks for while it holds a lock, it can do without. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +16,13 @@ static int fail(char *volatile *array, void *other)
 
 int main(int count, char **words)
 {
+    pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+    pthread_rwlock_wrlock(&lock);
+    void *spare = malloc(500);
+    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_wrlock(&lock);
+    free(spare);
+    pthread_rwlock_unlock(&lock);
     char *volatile array = malloc(100);
     void *volatile of_stack = malloc(200);
     of_thread = malloc(300);
