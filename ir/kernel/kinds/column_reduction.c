@@ -104,11 +104,11 @@ static int64_t choose_splits(const KernelDesign *d, const KernelConfig *c)
     return splits;
 }
 
-/* What a thread reads, counted in elements. */
+/* What a thread reads, counted in elements. What has one for each row is read once, and what has fewer than there are
+ * columns is often the same for the next column. */
 typedef struct ColumnReads {
     int64_t bytes, elements; /* of whole arrays, for a column */
-    int64_t vectors;         /* of arrays with an element for a column, for a column */
-    int64_t once; /* of arrays with an element for a row: the same for all columns */
+    int64_t vectors;         /* of others, for a column */
     int64_t arrays;
 } ColumnReads;
 
@@ -125,9 +125,7 @@ static ColumnReads reads_of(const KernelDesign *d, int64_t lanes)
         if (size >= p->rows * p->columns) {
             r.elements += lanes;
             r.bytes += lanes * dtype_info[inst->shape->dtype].bits / 8;
-        } else if (size == p->rows && size != p->columns) {
-            r.once += lanes;
-        } else if (size > 1) {
+        } else if (size == p->columns || (size > p->columns && size != p->rows)) {
             r.vectors++;
         }
     }
@@ -150,7 +148,7 @@ static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
     while (unroll < COLUMN_UNROLL && 2 * unroll <= rounds &&
            unroll * r.bytes < COLUMN_FLIGHT &&
            2 * unroll * r.elements + sums <= COLUMN_HELD &&
-           2 * unroll * (r.elements + r.vectors) + r.once + sums <= most)
+           2 * unroll * (r.elements + r.vectors) + sums <= most)
         unroll *= 2;
     return unroll;
 }
