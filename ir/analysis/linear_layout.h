@@ -113,7 +113,7 @@ bool basis_spans(const LinearBasis *b, uint32_t value);
 
 typedef enum {
     CONVERT_NOTHING,   /* every register has its element already */
-    CONVERT_REGISTERS, /* registers of a lane change positions */
+    CONVERT_REGISTERS, /* registers of a lane are permuted */
     CONVERT_LANES,     /* elements go to other lanes of the warp: shuffles */
     CONVERT_WARPS,     /* and to other warps: through shared memory */
 } ConversionKind;

@@ -56,7 +56,7 @@ typedef struct Band {
     Complex *below;
 } Band;
 
-/* Row k + 1 without its element in column k; rows change positions for the larger pivot. */
+/* Row k + 1 without its element in column k; rows are swapped for the larger pivot. */
 static void eliminate(const Band *t, const Matrix *b, int64_t k)
 {
     Complex low[3] = {t->below[k + 1], t->at[0][k + 1], t->at[1][k + 1]};

@@ -25,7 +25,7 @@ typedef struct Matrix {
 Complex *matrix_at(const Matrix *m, int64_t i, int64_t j);
 Matrix matrix_next(Matrix m, int64_t steps); /* so many further on */
 void matrix_set_unit(const Matrix *m);
-/* Columns i and j change positions. */
+/* Swaps columns i and j. */
 void matrix_exchange_columns(const Matrix *m, int64_t i, int64_t j);
 
 /* m = l l^H from the lower triangle, or u^H u from the upper one; zeros in the other; NaN where m is not

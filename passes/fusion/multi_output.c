@@ -6,7 +6,8 @@
  *
  * Loops join loops of any size, and updates in place of their size; reductions join reductions
  * with the same rows and columns, and loops over their rows or elements (column reductions those that do not need
- * them, where one sweep is cheaper than two). A launch is saved each time, and so are the bytes that both read; what nobody reads any more is no longer a result.
+ * them, where one sweep is cheaper than two). A launch is saved each time, and so are the bytes that both read; what
+ * nobody reads any more is no longer a result.
  * A kernel that does the work of several places of the program runs at one of them, and what the others
  * read or make lives until then, or from there on: live_profile.c refuses what makes the program need
  * more memory, as kernels of different layers side by side would.

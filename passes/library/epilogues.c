@@ -13,8 +13,8 @@
  * A gelu, or a relu, of such a sum is computed by cuBLASLt, too, in f32: it rounds its result only, and keeps NaN (seen
  * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it).
  *
- * cuDNN multiplies a convolution with a vector along its features, too, before anything is added, and computes a relu in
- * the end, as a difference: its own may make 0 of NaN, where a maximum keeps it. A difference makes NaN of -inf.
+ * cuDNN multiplies a convolution with a vector along its features, too, before anything is added, and ends in a relu
+ * that keeps NaN (codegen/library/graph.c): its own may make 0 of it.
  *
  * A sum that one kernel reads is left to that kernel, and so is what would have to be stored only for the
  * library. A bias of f64 cuBLASLt does not have.

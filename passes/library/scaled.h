@@ -8,6 +8,6 @@
  * 2^-127. */
 Instruction *scaled_resize(Rewriter *r, Instruction *x, const int64_t *sizes);
 
-RuleFn split_scaled_dot; /* sums along k in several positions at once */
+RuleFn split_scaled_dot; /* sums along k in several blocks at once */
 
 #endif

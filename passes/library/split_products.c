@@ -249,16 +249,16 @@ static int64_t choose_pieces(const Cut *c, const PassContext *cx, double *least)
         return pieces;
     }
     int64_t tiles = shape_elements(c->product->shape) / (TILE * TILE) + 1,
-            positions = (int64_t)cx->target->device->multiprocessors,
+            multiprocessors = (int64_t)cx->target->device->multiprocessors,
             longest = terms_of(c->product) / LEAST_TERMS, best = 1, last = 1;
-    if (tiles * 2 > positions || longest < 2)
+    if (tiles * 2 > multiprocessors || longest < 2)
         return 1;
     double seconds = kernel_seconds(c, cx, 1);
     if (seconds < LONG_LAUNCHES * costs.launch_seconds)
         return 1;
     *least = seconds * GAIN;
     for (int64_t waves = 1; waves <= MOST_WAVES; waves *= 2) {
-        int64_t wanted = positions * waves / 2 / tiles;
+        int64_t wanted = multiprocessors * waves / 2 / tiles;
         int64_t pieces = pieces_of(c->size, wanted < longest ? wanted : longest);
         double own = pieces == last ? 0 : kernel_seconds(c, cx, pieces);
         last = pieces;

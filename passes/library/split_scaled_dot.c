@@ -61,8 +61,9 @@ static int64_t pieces_wanted(const Rewriter *r, const Side *lhs, const Side *rhs
     if (wanted != 0)
         return wanted;
     int64_t tiles = tile_count(lhs, rhs), k = lhs->x->shape->dims[lhs->k], pieces = 1;
-    int64_t positions = (int64_t)r->cx->target->device->multiprocessors;
-    while (tiles != 0 && tiles * pieces * 2 <= positions && k / (pieces * 2) >= LEAST_K)
+    int64_t multiprocessors = (int64_t)r->cx->target->device->multiprocessors;
+    while (tiles != 0 && tiles * pieces * 2 <= multiprocessors &&
+           k / (pieces * 2) >= LEAST_K)
         pieces *= 2;
     return pieces;
 }

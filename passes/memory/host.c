@@ -30,7 +30,7 @@ typedef struct Host {
     bool *wanted; /* [sets] by the first of them: something is moved to the host there */
     const Instruction *
         *why;    /* [sets] what cannot be with memory of the host; NULL: nothing */
-    bool **kept; /* [computations][instructions] MoveToHost with a position of its own */
+    bool **kept; /* [computations][instructions] MoveToHost that gets memory of its own */
 } Host;
 
 static bool is_to_host(const Instruction *inst)

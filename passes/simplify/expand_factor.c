@@ -1,10 +1,10 @@
 /* Factorisations of matrices as LAPACK makes them, for its calls by name: loops over the columns.
  *
- *   lu:  row i and the row p >= i with the largest |a[p, i]| change positions;
+ *   lu:  row i and the row p >= i with the largest |a[p, i]| are swapped;
  *        a[j, i] /= a[i, i];  a[j, k] -= a[j, i] a[i, k] for the rows j and columns k to come
  *   qr:  a = h a, h = 1 - t v v^H, so that a[j, i] is 0 for the rows j to come; v takes their place
  *   the product of the h: q = h q, the last first, from the unit matrix
- *   qr with pivots: the longest of the columns to come changes positions with column i before each step */
+ *   qr with pivots: the longest of the columns to come is swapped with column i before each step */
 #include "ir/number/number.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"

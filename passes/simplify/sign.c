@@ -8,7 +8,8 @@
 /* Instructions that one question may look at: sums of sums have many paths. */
 enum { LOOKS_MOST = 64 };
 
-static bool is_number(const Instruction *inst)
+/* A constant of one number, which is neither below 0 nor -0. */
+static bool has_no_sign(const Instruction *inst)
 {
     const Literal *l = rw_splat_of(inst);
     return l != NULL && !signbit(literal_double(l, 0));
@@ -50,7 +51,7 @@ static bool is_not_negative(const Instruction *inst, uint32_t *looks)
     case OP_LOGISTIC:
         return true;
     case OP_CONSTANT:
-        return is_number(inst);
+        return has_no_sign(inst);
     case OP_BROADCAST:
     case OP_RESHAPE:
     case OP_TRANSPOSE:

@@ -1,4 +1,4 @@
-/* Convolutions that are products of matrices: along each dimension of places the window is a single place, or all of them.
+/* Convolutions that are products of matrices: along each spatial dimension the window is one element, or all of them.
  * A convolution by 1x1 and both of its gradients are, and libraries and tiles take a product's factors in any order,
  * where a convolution's have to be turned.
  *
@@ -14,19 +14,19 @@
 enum { MOST_DIMS = 8 };
 
 typedef struct Factor {
-    Instruction *of; /* without its dimensions of one place */
+    Instruction *of; /* without its dimensions of size 1 */
     int64_t summed[MOST_DIMS], kept[MOST_DIMS];
     uint32_t summed_count, kept_count;
 } Factor;
 
-static bool is_point(const WindowDim *d, int64_t places, int64_t results)
+static bool is_point(const WindowDim *d, int64_t size, int64_t results)
 {
-    return d->size == 1 && d->stride == 1 && d->base_dilation == 1 && places == results;
+    return d->size == 1 && d->stride == 1 && d->base_dilation == 1 && size == results;
 }
 
-static bool is_whole(const WindowDim *d, int64_t places, int64_t results)
+static bool is_whole(const WindowDim *d, int64_t size, int64_t results)
 {
-    return d->size == places && results == 1 && d->base_dilation == 1 &&
+    return d->size == size && results == 1 && d->base_dilation == 1 &&
            d->window_dilation == 1 && !d->reversal;
 }
 
@@ -35,16 +35,16 @@ static bool windows_fit(const Instruction *conv, const DimLabels *l)
     const Window *w = inst_window(conv);
     for (uint32_t i = 0; i < w->rank; i++) {
         const WindowDim *d = &w->dims[i];
-        int64_t places = conv->operands[0]->shape->dims[l->lhs_spatial[i]],
+        int64_t size = conv->operands[0]->shape->dims[l->lhs_spatial[i]],
                 results = conv->shape->dims[l->out_spatial[i]];
         if (d->pad_low != 0 || d->pad_high != 0 ||
-            !(is_point(d, places, results) || is_whole(d, places, results)))
+            !(is_point(d, size, results) || is_whole(d, size, results)))
             return false;
     }
     return true;
 }
 
-/* Which dimension of the result stands for dimension `dim` of operand k; -1: it is summed over, or of one place. */
+/* Which dimension of the result stands for dimension `dim` of operand k; -1: it is summed over, or of size 1. */
 static int64_t result_of(const Instruction *conv, const DimLabels *l, int k, int64_t dim)
 {
     if (dim == (k == 0 ? l->lhs_feature : l->rhs_input))
