@@ -109,18 +109,26 @@ static PlanGraphTensor bias_tensor(PlanGraphTensor result)
     return result;
 }
 
+/* A number that the library gets with the call, as an array of so many dimensions. */
+static uint32_t add_number(Builder *b, uint32_t rank, uint32_t type, uint64_t bits)
+{
+    PlanGraphTensor t = {.type = type,
+                         .rank = rank,
+                         .place = PLAN_GRAPH_SCALAR,
+                         .alignment = ALIGNMENT,
+                         .value = bits};
+    for (uint32_t d = 0; d < rank; d++)
+        t.dims[d] = t.strides[d] = 1;
+    return add_tensor(b, &t);
+}
+
 /* max(x, 0) + 0 * tanh(x): the library's own maximum and relu may make 0 of what is no number, of which tanh is none
  * either; of infinities it is 1 and -1. */
 static void add_relu(Builder *b, PlanGraphTensor like, uint32_t x, uint32_t y)
 {
-    PlanGraphTensor number = {.type = CUDNN_DATA_FLOAT,
-                              .rank = like.rank,
-                              .place = PLAN_GRAPH_SCALAR,
-                              .alignment = ALIGNMENT};
-    for (uint32_t d = 0; d < like.rank; d++)
-        number.dims[d] = number.strides[d] = 1;
-    uint32_t zero = add_tensor(b, &number), positive = add_virtual(b, like),
-             bounded = add_virtual(b, like), nothing = add_virtual(b, like);
+    uint32_t zero = add_number(b, like.rank, CUDNN_DATA_FLOAT, 0),
+             positive = add_virtual(b, like), bounded = add_virtual(b, like),
+             nothing = add_virtual(b, like);
     add_pointwise(b, CUDNN_POINTWISE_MAX, x, zero, positive);
     add_pointwise(b, CUDNN_POINTWISE_TANH_FWD, x, PLAN_NONE, bounded);
     add_pointwise(b, CUDNN_POINTWISE_MUL, bounded, zero, nothing);
@@ -222,25 +230,12 @@ static PlanGraphTensor attention_tensor(const AttentionArray *a)
     return attention_leaf(a, 0);
 }
 
-/* A number that the library gets with the call. */
-static uint32_t add_number(Builder *b, uint32_t type, uint64_t bits)
-{
-    PlanGraphTensor t = {.type = type,
-                         .rank = ATTENTION_RANK,
-                         .place = PLAN_GRAPH_SCALAR,
-                         .alignment = ALIGNMENT,
-                         .value = bits};
-    for (uint32_t d = 0; d < ATTENTION_RANK; d++)
-        t.dims[d] = t.strides[d] = 1;
-    return add_tensor(b, &t);
-}
-
 static uint32_t add_float(Builder *b, double value)
 {
     float f = (float)value;
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
-    return add_number(b, CUDNN_DATA_FLOAT, bits);
+    return add_number(b, ATTENTION_RANK, CUDNN_DATA_FLOAT, bits);
 }
 
 /* Scale, cap, bias and band, in the slots that an attention and its gradient have in common. */
@@ -260,7 +255,7 @@ static void add_scores(Builder *b, const Attention *a, PlanGraphOperation *op)
     op->numbers[0] = band->has_right;
     if (band->has_right && band->right != 0)
         op->tensors[GRAPH_SLOT(ATTENTION, RIGHT)] =
-            add_number(b, CUDNN_DATA_INT32, (uint64_t)band->right);
+            add_number(b, ATTENTION_RANK, CUDNN_DATA_INT32, (uint64_t)band->right);
     if (band->has_left)
         op->tensors[GRAPH_SLOT(ATTENTION, LEFT)] = add_float(b, (double)band->left);
 }

@@ -94,12 +94,10 @@ static bool is_written(const Variant *v, const Instruction *fusion,
 /* Elements from the array's first to the one at `index`. */
 static int64_t element_at(const Shape *s, const int64_t *index)
 {
-    int64_t at = 0, stride = 1;
-    for (uint32_t i = 0; i < s->rank; i++) {
-        int64_t d = s->layout->minor_to_major[i];
-        at += index[d] * stride;
-        stride *= s->dims[d];
-    }
+    int64_t at = 0, strides[KERNEL_MOST_RANK];
+    shape_strides(s, strides);
+    for (uint32_t d = 0; d < s->rank; d++)
+        at += index[d] * strides[d];
     return at;
 }
 

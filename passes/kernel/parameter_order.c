@@ -69,21 +69,9 @@ static bool order_parameters(Instruction *fusion, Arena *scratch)
 }
 
 /* Computations that several fusions call stay as they are. */
-static uint32_t *count_calls(const Module *m, Arena *scratch)
-{
-    uint32_t *calls = ARENA_ARRAY(scratch, uint32_t, m->computation_count);
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            for (uint32_t i = 0; i < inst_called_count(inst); i++)
-                calls[inst_called(inst, i)->id]++;
-        }
-    }
-    return calls;
-}
-
 bool order_all_parameters(Module *m, Arena *scratch)
 {
-    const uint32_t *calls = count_calls(m, scratch);
+    const uint32_t *calls = module_call_counts(m, scratch);
     Computations programs = module_programs(m, scratch);
     bool changed = false;
     for (uint32_t c = 0; c < programs.count; c++) {

@@ -206,19 +206,15 @@ static bool take_maxima(Mapped *x, const Mapped *of_sink, Attention *a)
 {
     AttentionParts *p = &a->parts;
     Mapped maxima, reduction, read;
+    bool has_sink = of_sink->inst != NULL;
     p->masked = *x;
     mapped_peel(x);
-    if (of_sink->inst != NULL &&
-        (x->inst->op != OP_SUBTRACT || !mapped_operand(x, 1, &maxima) ||
-         !peel_sink(a, of_sink, &maxima)))
-        return false;
-    if (x->inst->op != OP_SUBTRACT ||
-        (of_sink->inst == NULL && !mapped_operand(x, 1, &maxima)) ||
+    if (x->inst->op != OP_SUBTRACT || !mapped_operand(x, 1, &maxima) ||
+        (has_sink && !peel_sink(a, of_sink, &maxima)) ||
         !match_reduction(maxima, OP_MAXIMUM, p, &reduction, &read))
-        return of_sink->inst == NULL;
+        return !has_sink;
     p->maxima = reduction.inst;
-    p->has_statistics =
-        of_sink->inst == NULL && has_same_order(&reduction.map, &p->rows.map);
+    p->has_statistics = !has_sink && has_same_order(&reduction.map, &p->rows.map);
     if (!mapped_operand(x, 0, &p->masked))
         return false;
     *x = p->masked;

@@ -41,29 +41,13 @@ static void bring(const ChainWork *w, const TileProgram *p, const TileFactor *f)
     move_loads(w, f->value, f, ARENA_ARRAY(p->arena, bool, p->op_count));
 }
 
-/* By wgmma four warps read columns, and 64 rows that are not in registers, once. */
-static void multiply_wide(WorkBuilder *b, const TileMapping *m, bool loads_a)
-{
-    const TileDim *dims = m->program->dims;
-    double columns = (double)dims[m->column].size, terms = (double)dims[m->term].size,
-           rows = (double)dims[m->row].size,
-           times = rows / WARPGROUP_ROWS / (m->warps[0] / (double)WARPGROUP_WARPS);
-    DType factor = m->factors[1].value->dtype;
-    double bytes = times * (columns + (loads_a ? WARPGROUP_ROWS : 0)) * terms *
-                   dtype_info[factor].bits / 8;
-    work_shared(b, bytes / COPY_BYTES / (WARPGROUP_WARPS * TARGET_WARP), COPY_BYTES, 1);
-    double cycles = work_product_cycles(b, factor, 2 * rows * columns * terms,
-                                        b->rates->wide * costs.tile_share);
-    work_instructions(b, (OpCost){.alu = 2, .tensor = cycles}, 1.0 / m->warps[0]);
-    work_wait(b, times * costs.shared_cycles); /* for the groups' ends */
-}
-
 double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
 {
     double times = 1;
     if (m->is_wide) {
         const TileDim *d = m->program->dims;
-        multiply_wide(b, m, loads_a);
+        double cycles = work_wide_products(b, m, loads_a, &times);
+        work_instructions(b, (OpCost){.alu = 2, .tensor = cycles}, 1.0 / m->warps[0]);
         return 2.0 * (double)d[m->row].size * (double)d[m->column].size *
                (double)d[m->term].size;
     }

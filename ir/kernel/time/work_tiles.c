@@ -388,25 +388,31 @@ bool work_reads_windows(const Instruction *product)
     return false;
 }
 
-/* Of one stage: four warps read 64 rows and their columns, and wait for the products. */
+double work_wide_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
+                          double *times)
+{
+    const TileDim *dims = m->program->dims;
+    DType factor = m->factors[1].value->dtype;
+    double rows = (double)dims[m->row].size, columns = (double)dims[m->column].size,
+           terms = (double)dims[m->term].size;
+    *times = rows / WARPGROUP_ROWS / (m->warps[0] / (double)WARPGROUP_WARPS);
+    double bytes = *times * ((loads_left ? WARPGROUP_ROWS : 0) + columns / m->warps[1]) *
+                   terms * dtype_info[factor].bits / 8;
+    work_shared(b, bytes / 16 / (WARPGROUP_WARPS * TARGET_WARP), 16, 1);
+    work_wait(b, *times * costs.shared_cycles); /* for the groups' ends */
+    return work_product_cycles(b, factor, 2 * rows * columns * terms,
+                               b->rates->wide * costs.tile_share);
+}
+
+/* Of one stage. */
 static void multiply_wide(const Product *p, const TileMapping *m)
 {
     WorkBuilder *b = p->b;
-    const TileDim *dims = m->program->dims;
-    DType factor = m->factors[0].value->dtype;
-    double rows = (double)dims[m->row].size, columns = (double)dims[m->column].size,
-           terms = (double)dims[m->term].size,
-           times = rows / WARPGROUP_ROWS / (m->warps[0] / (double)WARPGROUP_WARPS),
-           bytes = times * (WARPGROUP_ROWS + columns / m->warps[1]) * terms *
-                   dtype_info[factor].bits / 8;
-    double cycles = work_product_cycles(b, factor, 2 * rows * columns * terms,
-                                        b->rates->wide * costs.tile_share);
+    double times, cycles = work_wide_products(b, m, true, &times);
     if (work_reads_windows(p->plan->inst))
         cycles /= costs.tile_window_share;
-    work_shared(b, bytes / 16 / (WARPGROUP_WARPS * TARGET_WARP), 16, 1);
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / (double)tile_warps(m));
     work_instructions(b, (OpCost){.alu = 8, .cycles = costs.alu_cycles}, times);
-    work_wait(b, times * costs.shared_cycles); /* for the groups' ends */
 }
 
 /* Of one stage: fragments are loaded, 16 bytes of each lane at once, and multiplied. */
