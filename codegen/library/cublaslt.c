@@ -78,7 +78,8 @@ static uint32_t epilogue(const MatmulCall *call)
                                   [ACTIVATION_RELU] = CUBLASLT_EPILOGUE_RELU,
                                   [ACTIVATION_GELU] = CUBLASLT_EPILOGUE_GELU};
     uint32_t bits =
-        of[call->activation] | (call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : 0);
+        (call->keeps_argument ? CUBLASLT_EPILOGUE_GELU_AUX : of[call->activation]) |
+        (call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : 0);
     return bits != 0 ? bits : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -133,16 +134,30 @@ static void add_algorithm(Variant *v, const Instruction *inst, const PlanMatmul 
     plan_add_algorithms(&v->plan, &a, 1);
 }
 
+/* A product's results are of these args, `second` for one that stands behind the first. */
+static int result_arg(size_t leaf, int second)
+{
+    return leaf == 0 ? PLAN_MATMUL_D : second;
+}
+
+static uint32_t arg_count(const Instruction *inst, int second)
+{
+    bool has_aux = second == PLAN_MATMUL_AUX && shape_leaf_count(inst->shape) > 1;
+    return has_aux ? PLAN_MATMUL_ARGS : PLAN_MATMUL_AUX;
+}
+
 /* For a tuner, which asks the library itself what else it has. */
 static void add_tunable(Variant *v, const Instruction *inst, const PlanMatmul *m,
-                        uint32_t command)
+                        int second, uint32_t command)
 {
     uint32_t dtypes[PLAN_MATMUL_ARGS] = {0};
-    dtypes[PLAN_MATMUL_D] = plan_string(&v->plan, dtype_info[inst->shape->dtype].name);
+    for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++)
+        dtypes[result_arg(leaf, second)] =
+            plan_string(&v->plan, dtype_info[shape_leaf(inst->shape, leaf)->dtype].name);
     PlanTunable t = {
         .command = command,
         .key = plan_string(&v->plan, tuning_key(v->arena, m, sizeof *m, v->target)),
-        .dtypes = plan_add_refs(&v->plan, dtypes, PLAN_MATMUL_ARGS)};
+        .dtypes = plan_add_refs(&v->plan, dtypes, arg_count(inst, second))};
     plan_add_tunables(&v->plan, &t, 1);
 }
 
@@ -167,11 +182,12 @@ static PlanArg slice_arg(Variant *v, const Instruction *inst, uint16_t access)
         .tag = PLAN_ARG_SLICE, .access = access, .index = variant_slice(v, inst, 0)};
 }
 
-/* The command with D and the workspace; args[] holds what is read. */
+/* The command with its results and the workspace; args[] holds what is read. */
 static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m,
-                        PlanArg *args, uint32_t least_version)
+                        PlanArg *args, int second, uint32_t least_version)
 {
-    args[PLAN_MATMUL_D] = slice_arg(v, inst, PLAN_WRITE);
+    for (size_t leaf = 0; leaf < shape_leaf_count(inst->shape); leaf++)
+        args[result_arg(leaf, second)] = variant_slice_arg(v, inst, leaf, PLAN_WRITE);
     args[PLAN_MATMUL_WORKSPACE] =
         (PlanArg){.tag = PLAN_ARG_SLICE,
                   .access = PLAN_WRITE,
@@ -181,9 +197,9 @@ static void add_command(Variant *v, const Instruction *inst, const PlanMatmul *m
     bool is_new;
     uint32_t number = add_record(v, inst, m, &is_new);
     uint32_t command =
-        variant_command(v, PLAN_MATMUL, inst, number, args, PLAN_MATMUL_ARGS);
+        variant_command(v, PLAN_MATMUL, inst, number, args, arg_count(inst, second));
     if (is_new && v->options->candidates != 0)
-        add_tunable(v, inst, m, command);
+        add_tunable(v, inst, m, second, command);
     v->stream = stream;
     if (v->plan.info[0].min_cublaslt < least_version)
         v->plan.info[0].min_cublaslt = least_version;
@@ -207,7 +223,7 @@ void cublaslt_add_matmul(Variant *v, const Instruction *inst)
         if (call.scales[i] != NULL)
             args[scales[i]] = slice_arg(v, call.scales[i], PLAN_READ);
     }
-    add_command(v, inst, &m, args, LEAST_VERSION);
+    add_command(v, inst, &m, args, PLAN_MATMUL_AUX, LEAST_VERSION);
 }
 
 void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
@@ -238,5 +254,5 @@ void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
         [PLAN_MATMUL_SCALE_B] = slice_arg(v, call->operands[2], PLAN_READ)};
     if (d.has_factor)
         args[PLAN_MATMUL_FACTORS] = slice_arg(v, call->operands[4], PLAN_READ);
-    add_command(v, call, &m, args, LEAST_VERSION_SCALED);
+    add_command(v, call, &m, args, PLAN_MATMUL_AUX, LEAST_VERSION_SCALED);
 }

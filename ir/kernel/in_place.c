@@ -140,7 +140,7 @@ bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
     if (library_is_graph(fusion))
         return false;
     if (matmul_is_library(fusion))
-        return matmul_adds_in_place(fusion, operand);
+        return leaf == 0 && matmul_adds_in_place(fusion, operand);
     /* what is done to an element made in a tile is done by the thread that stores it, which
      * reads for one result after the other */
     if (!kernel_is(fusion, KERNEL_OWN_ELEMENTS) &&

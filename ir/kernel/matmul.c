@@ -205,6 +205,13 @@ bool matmul_activation_fits(const Instruction *dot)
            matmul_shape(dot, &s) && s.batch == 1;
 }
 
+/* Lines of it begin at multiples of 8 elements. */
+bool matmul_argument_fits(const Instruction *dot)
+{
+    MatmulShape s;
+    return matmul_activation_fits(dot) && matmul_shape(dot, &s) && s.n % 8 == 0;
+}
+
 static bool is_marked(const Instruction *inst)
 {
     return config_is(inst, CONFIG_LIBRARY, library);
@@ -281,13 +288,35 @@ static bool scaled_call(const Instruction *fusion, MatmulCall *out)
     return out->lhs != NULL && out->rhs != NULL && shape_is_row_major(fusion->shape);
 }
 
+/* The results beside the first. */
+static bool take_results(const Instruction *root, const ActivationForm *form,
+                         MatmulCall *out)
+{
+    if (root->op != OP_TUPLE)
+        return true;
+    out->keeps_argument = form->activation == ACTIVATION_GELU &&
+                          root->operand_count == 2 && root->operands[1] == form->argument;
+    return out->keeps_argument;
+}
+
+static bool all_layouts_equal(const Instruction *fusion, const Shape *s)
+{
+    bool equal = true;
+    for (size_t leaf = 0; leaf < shape_leaf_count(fusion->shape); leaf++)
+        equal = equal && shape_layouts_equal(shape_leaf(fusion->shape, leaf), s);
+    return equal;
+}
+
 static bool fusion_call(const Instruction *fusion, MatmulCall *out)
 {
-    const Instruction *x = inst_called(fusion, 0)->root, *broadcast = NULL;
+    const Instruction *root = inst_called(fusion, 0)->root, *broadcast = NULL;
+    const Instruction *x = root->op == OP_TUPLE ? root->operands[0] : root;
     ActivationForm form = activation_of(x);
     out->activation = form.activation;
     if (form.activation != ACTIVATION_NONE)
         x = form.argument;
+    if (!take_results(root, &form, out))
+        return false;
     while (x->op == OP_ADD) {
         uint32_t sum = x->operands[1]->op == OP_DOT || x->operands[1]->op == OP_ADD;
         if (!take_added(fusion, x->operands[!sum], &broadcast, out))
@@ -301,7 +330,14 @@ static bool fusion_call(const Instruction *fusion, MatmulCall *out)
     out->rhs = outside(fusion, x->operands[1]);
     return out->lhs != NULL && out->rhs != NULL && may_add(out, broadcast) &&
            (out->activation == ACTIVATION_NONE || matmul_activation_fits(x)) &&
-           shape_layouts_equal(fusion->shape, x->shape);
+           (!out->keeps_argument || matmul_argument_fits(x)) &&
+           all_layouts_equal(fusion, x->shape);
+}
+
+/* A matrix, or a tuple of them. */
+static bool has_results(const Shape *s)
+{
+    return shape_leaf_count(s) != 0 && shape_is_array(shape_leaf(s, 0));
 }
 
 bool matmul_call_of(const Instruction *inst, MatmulCall *out)
@@ -309,9 +345,9 @@ bool matmul_call_of(const Instruction *inst, MatmulCall *out)
     if ((inst->op != OP_DOT && inst->op != OP_FUSION) || !is_marked(inst))
         return false;
     *out = (MatmulCall){.dot = inst, .alpha = 1};
-    if (!shape_is_array(inst->shape))
+    if (!has_results(inst->shape))
         return false;
-    out->type = inst->shape->dtype;
+    out->type = shape_leaf(inst->shape, 0)->dtype;
     if (inst->op == OP_FUSION && scaled_call(inst, out))
         return is_possible(out->dot);
     if (inst->op == OP_FUSION)

@@ -2,7 +2,8 @@
  * library makes it: backend_config={"library":"cublaslt"}. A marked dot stays alone and becomes a
  * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
  * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both, and relu or gelu of
- * the sum; or, of products of f8, of two numbers that it multiplies them with and of a conversion to 16 bits. */
+ * the sum, of which gelu's argument may be a second result; or, of products of f8, of two numbers that it multiplies
+ * them with and of a conversion to 16 bits. */
 #ifndef GXC_IR_KERNEL_MATMUL_H
 #define GXC_IR_KERNEL_MATMUL_H
 
@@ -42,6 +43,8 @@ bool matmul_bias_fits(const Instruction *dot, const Instruction *broadcast);
 
 /* The library computes relu or gelu of the product. */
 bool matmul_activation_fits(const Instruction *dot);
+/* And stores gelu's argument, too. */
+bool matmul_argument_fits(const Instruction *dot);
 
 /* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
  * of a fusion. */
@@ -53,6 +56,7 @@ typedef struct MatmulCall {
         *scales[2]; /* numbers of f32 that products of f8 are multiplied with, or NULL */
     double alpha;   /* a constant, likewise; else 1 */
     Activation activation; /* of all that */
+    bool keeps_argument;   /* of the activation: it is the second result */
     DType type;            /* of the result, to which it is rounded once */
 } MatmulCall;
 
@@ -61,7 +65,7 @@ bool matmul_call_of(const Instruction *inst, MatmulCall *out);
 bool matmul_is_library(const Instruction *inst);
 
 /* Operand `operand` of a marked fusion is the matrix that is added, and nothing else: the library may
- * write the result over it. */
+ * write its first result over it. */
 bool matmul_adds_in_place(const Instruction *inst, uint32_t operand);
 
 /* Marks a dot, or a fusion of the form above. */

@@ -11,7 +11,8 @@
  * cuBLASLt multiplies products of f8 with one or two numbers and rounds them to 16 bits.
  *
  * A gelu, or a relu, of such a sum is computed by cuBLASLt, too, in f32: it rounds its result only, and keeps NaN (seen
- * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it).
+ * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it). A sum that others read, too
+ * - gradients do -, it stores beside its gelu.
  *
  * cuDNN multiplies a convolution with a vector along its features, too, before anything is added, and ends in a relu
  * that keeps NaN (codegen/library/graph.c): its own may make 0 of it.
@@ -53,6 +54,7 @@ typedef struct Chain {
     Instruction
         *behind[ACTIVATION_STEPS]; /* of an activation of `last`, operands first */
     uint32_t behind_count;
+    bool keeps_argument; /* others than the activation read `last` */
 } Chain;
 
 static const Instruction *through_renaming(const Instruction *x)
@@ -206,6 +208,22 @@ static void take_behind(Chain *c, const ActivationForm *f, Instruction *inst)
     c->behind[c->behind_count++] = inst;
 }
 
+/* Steps may be read outside of an activation whose argument is stored: they are made of that again. */
+static bool may_take(const Epilogues *e, const Chain *c, const Instruction *step)
+{
+    if (step->control_count != 0 || e->is_waited_for[step->id])
+        return false;
+    return c->keeps_argument ? e->forward[step->id] == NULL : is_inside(e, c, step);
+}
+
+/* Its argument is stored for others, and by the library. */
+static bool keeps_argument(const Epilogues *e, const Chain *c, const ActivationForm *f)
+{
+    return f->activation == ACTIVATION_GELU && matmul_argument_fits(c->product) &&
+           c->last->parent->root != c->last && !e->is_waited_for[c->last->id] &&
+           e->forward[c->last->id] == NULL;
+}
+
 /* The activation that y is of the chain, if the library may compute it. */
 static bool take_activation(const Epilogues *e, Chain *c, Instruction *y)
 {
@@ -216,12 +234,15 @@ static bool take_activation(const Epilogues *e, Chain *c, Instruction *y)
         !shape_layouts_equal(y->shape, c->last->shape))
         return false;
     take_behind(c, &f, y);
-    bool good = is_inside(e, c, c->last) && is_stored(e, y);
+    bool is_alone = is_inside(e, c, c->last);
+    c->keeps_argument = !is_alone && keeps_argument(e, c, &f);
+    bool good = (is_alone || c->keeps_argument) && is_stored(e, y);
     for (uint32_t i = 0; i < c->behind_count; i++) {
         const Instruction *step = c->behind[i];
-        good = good && step->control_count == 0 && (step == y || is_inside(e, c, step));
+        good = good && (step == y ? step->control_count == 0 : may_take(e, c, step));
     }
     c->behind_count = good ? c->behind_count : 0;
+    c->keeps_argument &= good;
     return good;
 }
 
@@ -249,6 +270,17 @@ static void merge_numbers(Instruction *fusion, uint32_t *spare, Arena *scratch)
     }
 }
 
+/* The activation's argument becomes a second result. */
+static void add_argument(Instruction *fusion)
+{
+    Computation *comp = inst_called(fusion, 0);
+    Instruction *results[2] = {comp->root, inst_first(comp)};
+    while (results[1] != activation_of(comp->root).argument)
+        results[1] = inst_next(results[1]);
+    fusion_set_results(fusion, results, 2);
+    fusion->shape = comp->root->shape;
+}
+
 /* Innermost last, as operands of what is there already. */
 static Instruction *fused(const Chain *c, Arena *scratch)
 {
@@ -257,7 +289,7 @@ static Instruction *fused(const Chain *c, Arena *scratch)
     if (c->behind_count > 0) {
         fusion = fusion_wrap(c->behind[c->behind_count - 1]);
         for (uint32_t i = c->behind_count - 1; i-- > 0;)
-            fusion_merge(fusion, c->behind[i], true, &spare, scratch);
+            fusion_merge(fusion, c->behind[i], !c->keeps_argument, &spare, scratch);
         merge_numbers(fusion, &spare, scratch);
     } else {
         fusion = fusion_wrap(c->steps[--steps]);
@@ -271,6 +303,8 @@ static Instruction *fused(const Chain *c, Arena *scratch)
     if (c->zero != NULL)
         fusion_merge(fusion, c->zero, false, &spare, scratch);
     fusion_merge(fusion, c->product, true, &spare, scratch);
+    if (c->keeps_argument)
+        add_argument(fusion);
     inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
     if (c->product->op == OP_DOT)
         matmul_set_library(fusion);
@@ -308,9 +342,13 @@ static bool add_epilogue(Epilogues *e, Instruction *product)
         return false;
     for (uint32_t i = 0; i < c.step_count; i++)
         e->forward[c.steps[i]->id] = fusion;
-    for (uint32_t i = 0; i < c.behind_count; i++)
-        e->forward[c.behind[i]->id] = fusion;
     e->forward[product->id] = fusion;
+    for (uint32_t i = 0; i < c.behind_count && !c.keeps_argument; i++)
+        e->forward[c.behind[i]->id] = fusion;
+    if (c.keeps_argument) {
+        e->forward[c.behind[c.behind_count - 1]->id] = computation_add_element(fusion, 0);
+        e->forward[c.last->id] = computation_add_element(fusion, 1);
+    }
     if (c.bias != NULL)
         e->forward[c.bias->id] = fusion;
     if (c.scale != NULL)

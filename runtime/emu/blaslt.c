@@ -378,7 +378,8 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
     m->aux = has_aux ? desc->aux : NULL;
     if ((has_bias && desc->bias == NULL) || (has_aux && desc->aux == NULL))
         return refuse(LT_INVALID_VALUE, "the epilogue's pointer is NULL");
-    if (has_aux && (m->aux_ld < 0 || (uint64_t)m->aux_ld < d->rows ||
+    if (has_aux && (m->aux_ld < 0 || m->aux_ld % 8 != 0 ||
+                    (uint64_t)m->aux_ld < d->rows || m->aux_batch_stride % 8 != 0 ||
                     !span_fits(d->columns, m->aux_ld, m->batches, m->aux_batch_stride)))
         return refuse(LT_INVALID_VALUE, "the auxiliary output's columns do not fit");
     return LT_SUCCESS;

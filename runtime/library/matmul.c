@@ -55,6 +55,17 @@ static cublasStatus_t set_int(const CublasltApi *lt, cublasLtMatmulDesc_t desc,
     return lt->desc_set(desc, attribute, &value, sizeof value);
 }
 
+/* It lies as D does. */
+static cublasStatus_t set_aux(const CublasltApi *lt, const PlanMatmul *m,
+                              cublasLtMatmulDesc_t desc, void *anywhere)
+{
+    cublasStatus_t r = lt->desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &m->d.ld,
+                                    sizeof m->d.ld);
+    return r != 0 ? r
+                  : lt->desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                                 &anywhere, sizeof anywhere);
+}
+
 static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matmul *out)
 {
     /* the heuristic only wants to see that there will be a bias or scales, and how aligned */
@@ -75,6 +86,10 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
             r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &anywhere,
                              sizeof anywhere);
         }
+    }
+    if (r == 0 &&
+        (m->epilogue & CUBLASLT_EPILOGUE_GELU_AUX) == CUBLASLT_EPILOGUE_GELU_AUX) {
+        r = set_aux(lt, m, out->desc, anywhere);
     }
     if (r == 0 && m->device_factors) {
         r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, 1);
@@ -231,6 +246,7 @@ static const struct {
     {PLAN_MATMUL_BIAS, CUBLASLT_MATMUL_DESC_BIAS_POINTER},
     {PLAN_MATMUL_SCALE_A, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER},
     {PLAN_MATMUL_SCALE_B, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER},
+    {PLAN_MATMUL_AUX, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER},
 };
 
 cublasStatus_t matmul_queue(Device *d, const PlanCommand *c, void *const *at,
@@ -267,7 +283,7 @@ gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)
 {
     const Plan *p = d->session->plan;
     void *at[PLAN_MATMUL_ARGS] = {NULL};
-    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
+    for (uint32_t i = 0; i < c->arg_count; i++) {
         const PlanArg *a = &p->args[c->args + i];
         if (a->tag == PLAN_ARG_SLICE) {
             at[i] = (void *)(uintptr_t)slice_address(d, a->index);

@@ -23,6 +23,7 @@ enum {
     PLAN_MATMUL_SCALE_A,
     PLAN_MATMUL_SCALE_B,
     PLAN_MATMUL_FACTORS, /* alpha and beta in device memory, two numbers of scale_type */
+    PLAN_MATMUL_AUX, /* a matrix like D; only products whose epilogue has one have this arg */
     PLAN_MATMUL_ARGS
 };
 

@@ -84,6 +84,24 @@ static bool bias_fits(const Plan *p, const PlanMatmul *m, const PlanArg *a)
            has_bits(p, a, m->d.rows, type_bits(m->bias_type));
 }
 
+static bool has_aux(const PlanMatmul *m)
+{
+    return (m->epilogue & ~(uint32_t)CUBLASLT_EPILOGUE_BIAS) ==
+           CUBLASLT_EPILOGUE_GELU_AUX;
+}
+
+static uint32_t arg_count(const PlanMatmul *m)
+{
+    return has_aux(m) ? PLAN_MATMUL_ARGS : PLAN_MATMUL_AUX;
+}
+
+/* What the function of the epilogue is applied to: it lies as D does, in columns of whole vectors. */
+static bool aux_fits(const Plan *p, const PlanMatmul *m, const PlanArg *a)
+{
+    return plan_is_slice(a, PLAN_WRITE) && m->d.ld % 8 == 0 &&
+           matrix_fits(p, &m->d, a, m->batch);
+}
+
 /* Numbers that the library knows and this reader does not. */
 static bool read_kinds(PlanReader *r, const PlanMatmul *m)
 {
@@ -104,7 +122,7 @@ static bool read_kinds(PlanReader *r, const PlanMatmul *m)
     uint32_t function = m->epilogue & ~(uint32_t)CUBLASLT_EPILOGUE_BIAS;
     return m->epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
            m->epilogue == CUBLASLT_EPILOGUE_BIAS || function == CUBLASLT_EPILOGUE_RELU ||
-           function == CUBLASLT_EPILOGUE_GELU ||
+           function == CUBLASLT_EPILOGUE_GELU || has_aux(m) ||
            plan_newer(r, "a matrix product with epilogue", m->epilogue);
 }
 
@@ -140,13 +158,14 @@ bool plan_read_algorithms(PlanReader *r)
 bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
 {
     const Plan *p = r->p;
-    if (c->index >= p->matmuls_count || c->arg_count != PLAN_MATMUL_ARGS ||
+    if (c->index >= p->matmuls_count ||
+        c->arg_count != arg_count(&p->matmuls[c->index]) ||
         !plan_is_slice(&args[PLAN_MATMUL_A], PLAN_READ) ||
         !plan_is_slice(&args[PLAN_MATMUL_B], PLAN_READ) ||
         !plan_is_slice(&args[PLAN_MATMUL_D], PLAN_WRITE)) {
         return plan_fail(r, "a matrix product without its operands");
     }
-    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
+    for (uint32_t i = 0; i < c->arg_count; i++) {
         if (args[i].tag != PLAN_ARG_NONE && args[i].tag != PLAN_ARG_SLICE) {
             return plan_fail(r, "a matrix product with an operand that is no slice");
         }
@@ -164,6 +183,9 @@ bool plan_read_matmul(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     }
     if (!bias_fits(p, m, &args[PLAN_MATMUL_BIAS])) {
         return plan_fail(r, "a matrix product whose bias leaves its slice");
+    }
+    if (has_aux(m) && !aux_fits(p, m, &args[PLAN_MATMUL_AUX])) {
+        return plan_fail(r, "a matrix product whose auxiliary output leaves its slice");
     }
     if (args[PLAN_MATMUL_WORKSPACE].tag
             ? !has_bytes(p, &args[PLAN_MATMUL_WORKSPACE], m->workspace_bytes)

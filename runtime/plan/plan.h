@@ -25,7 +25,7 @@
 
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 3
-#define PLAN_MINOR 4
+#define PLAN_MINOR 5
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
 #define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */

@@ -114,8 +114,8 @@ gxrt_status tuning_make_parameters(Tuning *t)
 
 static bool launch_algorithm(const Tuning *t, Trial *trial)
 {
-    void *at[PLAN_MATMUL_ARGS];
-    for (int i = 0; i < PLAN_MATMUL_ARGS; i++) {
+    void *at[PLAN_MATMUL_ARGS] = {NULL};
+    for (uint32_t i = 0; i < t->command->arg_count; i++) {
         at[i] = (void *)(uintptr_t)t->slots[i];
     }
     cublasStatus_t r =

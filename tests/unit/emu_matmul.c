@@ -42,6 +42,8 @@ static const Case cases[] = {
     {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, 1, 0, 0, 1, 1, 0, 0},
     {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0, 0, 0, CUBLASLT_EPILOGUE_GELU, 0.125,
      0, 0},
+    {CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F, 0, 1, 0,
+     CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 0.125, 0, 0},
 };
 
 static DType type_of(int type)
@@ -115,6 +117,7 @@ static void matrix_deinit(Matrix *x)
     check(cublasLtMatrixLayoutDestroy(x->layout));
 }
 
+/* Before the epilogue's function. */
 static double expected_at(const Case *c, Matrix *a, Matrix *b, Matrix *d, Matrix *bias,
                           uint64_t batch, uint64_t row, uint64_t column)
 {
@@ -126,19 +129,50 @@ static double expected_at(const Case *c, Matrix *a, Matrix *b, Matrix *d, Matrix
                    c->beta * *at(d, batch, row, column);
     if ((c->epilogue & CUBLASLT_EPILOGUE_BIAS) != 0)
         value += bias->values[row];
+    return value;
+}
+
+static double finished(const Case *c, double value)
+{
     if ((c->epilogue & CUBLASLT_EPILOGUE_RELU) != 0 && value < 0)
         value = 0;
-    if (c->epilogue == CUBLASLT_EPILOGUE_GELU)
+    if ((c->epilogue & CUBLASLT_EPILOGUE_GELU) != 0)
         value =
             0.5 * value *
             (1 + tanh(0.7978845608028654 * (value + 0.044715 * value * value * value)));
     return value;
 }
 
+/* Rounded as d's type is. */
+static double rounded(const Case *c, double x)
+{
+    unsigned char bytes[8];
+    number_set_double(type_of(c->out_type), bytes, x);
+    return number_get_double(type_of(c->out_type), bytes);
+}
+
+static void set_aux(cublasLtMatmulDesc_t desc, const Matrix *aux)
+{
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                                         &aux->memory, 8));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+                                         &aux->ld, 8));
+    check(cublasLtMatmulDescSetAttribute(
+        desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, &aux->stride, 8));
+}
+
+static double read_at(const Case *c, Matrix *x, const unsigned char *bytes,
+                      uint64_t batch, uint64_t row, uint64_t column)
+{
+    size_t i = (size_t)(at(x, batch, row, column) - x->values);
+    DType type = type_of(c->out_type);
+    return number_get_double(type, bytes + i * dtype_info[type].storage);
+}
+
 static void run_case(cublasLtHandle_t handle, const Case *c)
 {
-    static Matrix a, b, d, bias;
-    static unsigned char bytes[ELEMENTS * 8];
+    static Matrix a, b, d, bias, aux;
+    static unsigned char bytes[ELEMENTS * 8], aux_bytes[ELEMENTS * 8];
     cublasLtMatmulDesc_t desc;
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t result;
@@ -155,6 +189,8 @@ static void run_case(cublasLtHandle_t handle, const Case *c)
                 2);
     matrix_init(&d, c->out_type, c->row_major, M, N, 4);
     matrix_init(&bias, c->out_type, 0, M, 1, 5);
+    matrix_init(&aux, c->out_type, 0, M, N, 6);
+    aux.stride = aux.ld * (N + 1);
     check(cublasLtMatmulDescCreate(&desc, c->compute, scale_type));
     check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA,
                                          &c->transpose_a, 4));
@@ -164,6 +200,7 @@ static void run_case(cublasLtHandle_t handle, const Case *c)
                                          &c->epilogue, 4));
     check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                          &bias.memory, 8));
+    set_aux(desc, &aux);
     check(cuMemAlloc_v2(&scale, 4));
     if (c->scale_a != 0) {
         check(cuMemcpyHtoDAsync_v2(scale, &c->scale_a, 4, NULL));
@@ -180,15 +217,23 @@ static void run_case(cublasLtHandle_t handle, const Case *c)
                          d.layout, pd, d.layout, &result.algo, NULL, 0, NULL));
     size_t each = dtype_info[type_of(c->out_type)].storage;
     check(cuMemcpyDtoHAsync_v2(bytes, d.memory, ELEMENTS * each, NULL));
+    check(cuMemcpyDtoHAsync_v2(aux_bytes, aux.memory, ELEMENTS * each, NULL));
+    bool has_aux =
+        (c->epilogue & CUBLASLT_EPILOGUE_GELU_AUX) == CUBLASLT_EPILOGUE_GELU_AUX;
     for (uint64_t batch = 0; batch < BATCHES; batch++) {
         for (uint64_t row = 0; row < M; row++) {
             for (uint64_t column = 0; column < N; column++) {
-                size_t i = (size_t)(at(&d, batch, row, column) - d.values);
-                double actual = number_get_double(type_of(c->out_type), bytes + i * each);
-                double wanted = expected_at(c, &a, &b, &d, &bias, batch, row, column);
+                double actual = read_at(c, &d, bytes, batch, row, column);
+                double before = expected_at(c, &a, &b, &d, &bias, batch, row, column);
+                double wanted = rounded(c, finished(c, before));
                 if (fabs(actual - wanted) > 1e-6)
                     fail_msg("case %zu, %d %d %d: %g, not %g", (size_t)(c - cases),
                              (int)batch, (int)row, (int)column, actual, wanted);
+                double kept = read_at(c, &aux, aux_bytes, batch, row, column);
+                if (has_aux && kept != rounded(c, before))
+                    fail_msg("case %zu, %d %d %d: %g is kept, not %g",
+                             (size_t)(c - cases), (int)batch, (int)row, (int)column, kept,
+                             before);
             }
         }
     }
@@ -199,6 +244,7 @@ static void run_case(cublasLtHandle_t handle, const Case *c)
     matrix_deinit(&b);
     matrix_deinit(&d);
     matrix_deinit(&bias);
+    matrix_deinit(&aux);
 }
 
 static void test_matmul(void **state)

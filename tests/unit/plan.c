@@ -451,7 +451,7 @@ static void build_scaled(PlanBuilder *b)
         [PLAN_MATMUL_SCALE_A] = slice_arg(SCALES_A, PLAN_READ),
         [PLAN_MATMUL_SCALE_B] = slice_arg(SCALES_B, PLAN_READ),
         [PLAN_MATMUL_FACTORS] = slice_arg(FACTORS, PLAN_READ)};
-    add_command(b, PLAN_MATMUL, plan_add_matmuls(b, &m, 1), "d", args, PLAN_MATMUL_ARGS);
+    add_command(b, PLAN_MATMUL, plan_add_matmuls(b, &m, 1), "d", args, PLAN_MATMUL_AUX);
 }
 
 /* rows: codegen.B9 (edge: scales or factors that leave their slices) */

@@ -33,7 +33,7 @@ static void maker_product(Maker *m, uint32_t d, uint32_t workspace)
                                             [PLAN_MATMUL_WORKSPACE] = writes(workspace)};
     uint32_t number = plan_add_matmuls(&m->b, &product, 1);
     m->b.info[0].min_cublaslt = 120000;
-    maker_command(m, PLAN_MATMUL, number, args, PLAN_MATMUL_ARGS);
+    maker_command(m, PLAN_MATMUL, number, args, PLAN_MATMUL_AUX);
     plan_add_algorithms(&m->b, &(PlanAlgorithm){.matmul = number, .version = 1}, 1);
 }
 
@@ -48,7 +48,7 @@ static void maker_tunables(Maker *m)
          .candidate_count = 2,
          .dtypes = plan_add_refs(&m->b, none, m->b.commands[COMMAND_LAUNCH].arg_count)},
         {.command = COMMAND_PRODUCT,
-         .dtypes = plan_add_refs(&m->b, none, PLAN_MATMUL_ARGS)}};
+         .dtypes = plan_add_refs(&m->b, none, PLAN_MATMUL_AUX)}};
     plan_add_tunables(&m->b, tunables, 2);
 }
 

@@ -41,7 +41,7 @@ static void make_product(PlanBuilder *out)
         args[sides[i].arg] = sides[i].arg == PLAN_MATMUL_D ? writes(s) : reads(s);
     }
     maker_command(&m, PLAN_MATMUL, plan_add_matmuls(&m.b, &product, 1), args,
-                  PLAN_MATMUL_ARGS);
+                  PLAN_MATMUL_AUX);
     *out = m.b;
 }
 
@@ -93,8 +93,9 @@ static void test_matrices(void **state)
         {PRODUCT_ARG(B, access), 3, PLAN_WRITE, lack},
         {PRODUCT_ARG(D, access), 3, PLAN_READ, lack},
         {AT(commands, PlanCommand, 0, index), 0, 1, lack},
-        {AT(commands, PlanCommand, 0, arg_count), PLAN_MATMUL_ARGS, PLAN_MATMUL_ARGS - 1,
+        {AT(commands, PlanCommand, 0, arg_count), PLAN_MATMUL_AUX, PLAN_MATMUL_AUX - 1,
          lack},
+        {PRODUCT(epilogue), CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_AUX, lack},
         {PRODUCT(workspace_bytes), 0, 1, "without its workspace"},
         {PRODUCT(a.type), CUDA_R_16F, 1000, type},
         {PRODUCT(d.type), CUDA_R_16F, 1000, type},
@@ -173,10 +174,59 @@ static void test_scale(void **state)
     }
 }
 
+/* d [8, 4] = gelu(a [8, 8] b [8, 4]), and what gelu is applied to. */
+static void make_gelu(PlanBuilder *out)
+{
+    static const uint64_t bytes[] = {8 * 8 * 4, 8 * 4 * 4, 8 * 4 * 4, 8 * 4 * 4};
+    static const int at[] = {PLAN_MATMUL_A, PLAN_MATMUL_B, PLAN_MATMUL_D,
+                             PLAN_MATMUL_AUX};
+    Maker m;
+    maker_init(&m);
+    PlanMatmul product = square_product(8);
+    product.b.columns = product.c.columns = product.d.columns = 4;
+    product.epilogue = CUBLASLT_EPILOGUE_GELU_AUX;
+    PlanArg args[PLAN_MATMUL_ARGS] = {{0}};
+    uint32_t temp = maker_allocation(&m, PLAN_TEMP, 0, TEMP_BYTES);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t s = maker_slice(&m, temp, 256 * i, bytes[i]);
+        factors[at[i]] = s;
+        args[at[i]] = i < 2 ? reads(s) : writes(s);
+    }
+    maker_command(&m, PLAN_MATMUL, plan_add_matmuls(&m.b, &product, 1), args,
+                  PLAN_MATMUL_ARGS);
+    *out = m.b;
+}
+
+static void test_aux(void **state)
+{
+    static const char leaves[] = "whose auxiliary output leaves its slice",
+                      lack[] = "a matrix product without its operands";
+    (void)state;
+    expect_made(make_gelu);
+    const Limit limits[] = {
+        {SLICE_OF(AUX), 128, 127, leaves},
+        {PRODUCT_ARG(AUX, access), PLAN_WRITE, PLAN_READ, leaves},
+        {PRODUCT_ARG(AUX, tag), PLAN_ARG_SLICE, PLAN_ARG_NONE, leaves},
+        {PRODUCT(epilogue), CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU, lack},
+        {PRODUCT(epilogue), CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+         "whose bias leaves its slice"},
+        {AT(commands, PlanCommand, 0, arg_count), PLAN_MATMUL_ARGS, PLAN_MATMUL_AUX,
+         lack},
+    };
+    CHECK_LIMITS(make_gelu, limits);
+    PlanBuilder b; /* columns of 4 elements are no whole vectors */
+    make_gelu(&b);
+    PlanMatmul *p = &b.matmuls[0];
+    p->a.rows = p->c.rows = p->d.rows = 4;
+    p->a.ld = p->c.ld = p->d.ld = 4;
+    expect_verdict(&b, "lines", 4, leaves);
+    plan_builder_deinit(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_matrices),
-                                       cmocka_unit_test(test_products),
-                                       cmocka_unit_test(test_scale)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matrices), cmocka_unit_test(test_products),
+        cmocka_unit_test(test_scale), cmocka_unit_test(test_aux)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
