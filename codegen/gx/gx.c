@@ -575,6 +575,14 @@ LLVMValueRef gx_power_of_two(Kernel *k, LLVMValueRef x)
     return gx_call(k, ROW_EX2, NULL, NULL, LLVMTypeOf(x), args, 2);
 }
 
+LLVMValueRef gx_reciprocal_root(Kernel *k, LLVMValueRef x)
+{
+    LLVMValueRef root = gx_intrinsic(k, "sqrt", &x, 1);
+    LLVMValueRef one = LLVMConstReal(LLVMTypeOf(x), 1);
+    LLVMValueRef args[] = {x, LLVMBuildFDiv(k->builder, one, root, "")};
+    return gx_call(k, ROW_RSQRT, NULL, NULL, LLVMTypeOf(x), args, 2);
+}
+
 LLVMValueRef gx_intrinsic(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)
 {
     LLVMTypeRef type = LLVMTypeOf(args[0]);

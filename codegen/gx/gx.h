@@ -193,6 +193,8 @@ LLVMValueRef gx_libdevice(Kernel *k, const char *name, LLVMValueRef *args,
                           unsigned count);
 /* 2^x of an f32 as the GPU's instruction has it, with a relative error of up to 2^-22; what would be denormal is 0. */
 LLVMValueRef gx_power_of_two(Kernel *k, LLVMValueRef x);
+/* 1 / sqrt(x) of an f32 as the GPU's instruction has it, with a relative error of up to 2^-22.9, of denormals too. */
+LLVMValueRef gx_reciprocal_root(Kernel *k, LLVMValueRef x);
 /* An overloaded intrinsic of LLVM that both back ends have in hardware or expand inline, on
  * scalars or vectors, overloaded on the type of args[0]: fabs copysign floor ceil trunc
  * roundeven sqrt fma minimum maximum minnum maxnum, smin smax umin umax abs ctpop ctlz cttz

@@ -29,7 +29,7 @@ const char *scalar_function_name(OpCode op)
         [OP_ACOS] = "acos",       [OP_SINH] = "sinh",
         [OP_COSH] = "cosh",       [OP_TANH] = "tanh",
         [OP_ASINH] = "asinh",     [OP_ACOSH] = "acosh",
-        [OP_ATANH] = "atanh",     [OP_RSQRT] = "rsqrt",
+        [OP_ATANH] = "atanh",
     };
     return names[op];
 }
@@ -135,6 +135,13 @@ LLVMValueRef real_round_nearest_afz(const ScalarCall *c)
 LLVMValueRef real_sqrt(const ScalarCall *c)
 {
     return f_intrinsic(c->k, "sqrt", c->x[0]);
+}
+
+/* One instruction for f32: libdevice's function is no more, and need not be read for it. */
+LLVMValueRef real_rsqrt(const ScalarCall *c)
+{
+    return is_f64(c->x[0]) ? scalar_math(c->k, "rsqrt", c->x[0])
+                           : gx_reciprocal_root(c->k, c->x[0]);
 }
 
 LLVMValueRef real_logistic(const ScalarCall *c)

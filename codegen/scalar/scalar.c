@@ -170,7 +170,7 @@ SCALAR(complex,                NULL,        NULL,                       real_com
 SCALAR(real,                   NULL,        NULL,                       real_same,               complex_real)
 SCALAR(imag,                   NULL,        NULL,                       real_zero,               complex_imag)
 SCALAR(sqrt,                   NULL,        NULL,                       real_sqrt,               complex_sqrt)
-SCALAR(rsqrt,                  NULL,        NULL,                       real_function,           complex_rsqrt)
+SCALAR(rsqrt,                  NULL,        NULL,                       real_rsqrt,              complex_rsqrt)
 SCALAR(cbrt,                   NULL,        NULL,                       real_function,           NULL)
 SCALAR(erf,                    NULL,        NULL,                       real_function,           NULL)
 SCALAR(exponential,            NULL,        NULL,                       real_function,           complex_exponential)

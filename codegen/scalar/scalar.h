@@ -60,7 +60,7 @@ ScalarCode int_shift_left, int_shift_right_logical, int_shift_right_arithmetic;
 ScalarCode real_add, real_subtract, real_multiply, real_divide, real_remainder;
 ScalarCode real_maximum, real_minimum, real_clamp, real_negate, real_abs, real_sign;
 ScalarCode real_floor, real_ceil, real_round_nearest_afz, real_round_nearest_even;
-ScalarCode real_sqrt, real_logistic, real_is_finite, real_compare;
+ScalarCode real_sqrt, real_rsqrt, real_logistic, real_is_finite, real_compare;
 ScalarCode real_same, real_zero, real_complex;
 ScalarCode real_function; /* one call of libdevice */
 
