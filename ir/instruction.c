@@ -191,7 +191,22 @@ static bool is_annotation(AttrId id)
     return id == ATTR_METADATA || id == ATTR_ORIGIN || id == ATTR_STATISTICS;
 }
 
-bool inst_same_operation(const Instruction *a, const Instruction *b)
+/* The next attribute from `i` on that says something about what is computed. */
+static uint32_t next_attr(const Instruction *inst, uint32_t i)
+{
+    while (i < inst->attr_count && is_annotation(inst->attrs[i].id))
+        i++;
+    return i;
+}
+
+static bool same_attr(const Attr *a, const Attr *b, bool callees)
+{
+    if (!callees && a->id == b->id && holds_computations(a))
+        return a->computations.count == b->computations.count;
+    return attr_equal(a, b);
+}
+
+static bool same_operation(const Instruction *a, const Instruction *b, bool callees)
 {
     if (a->op != b->op || a->shape != b->shape)
         return false;
@@ -200,16 +215,24 @@ bool inst_same_operation(const Instruction *a, const Instruction *b)
     if (a->op == OP_CONSTANT && !literal_equal(a->literal, b->literal))
         return false;
     uint32_t i = 0, k = 0;
-    for (;;) {
-        while (i < a->attr_count && is_annotation(a->attrs[i].id))
-            i++;
-        while (k < b->attr_count && is_annotation(b->attrs[k].id))
-            k++;
+    for (;; i++, k++) {
+        i = next_attr(a, i);
+        k = next_attr(b, k);
         if (i == a->attr_count || k == b->attr_count)
             return i == a->attr_count && k == b->attr_count;
-        if (!attr_equal(&a->attrs[i++], &b->attrs[k++]))
+        if (!same_attr(&a->attrs[i], &b->attrs[k], callees))
             return false;
     }
+}
+
+bool inst_same_operation(const Instruction *a, const Instruction *b)
+{
+    return same_operation(a, b, true);
+}
+
+bool inst_same_but_callees(const Instruction *a, const Instruction *b)
+{
+    return same_operation(a, b, false);
 }
 
 uint64_t inst_operation_hash(const Instruction *inst)

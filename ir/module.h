@@ -313,6 +313,8 @@ void inst_set_computation(Instruction *inst, AttrId id, Computation *callee);
 /* Same opcode, shape, attributes (metadata, origin, sharding, statistics aside) and called
  * computations by pointer; operands are not compared. For CSE. */
 bool inst_same_operation(const Instruction *a, const Instruction *b);
+/* The same, but of called computations only the number is compared. */
+bool inst_same_but_callees(const Instruction *a, const Instruction *b);
 uint64_t inst_operation_hash(const Instruction *inst);
 
 bool inst_is_constant_scalar(const Instruction *inst,

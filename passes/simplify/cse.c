@@ -6,13 +6,18 @@
  *   c = f32[] multiply(a, b)      =>      c = f32[] multiply(a, a)
  *
  * Needs: nothing. Keeps: order. Breaks: nothing; pass_dce removes what is left over.
- * One sweep in topological order with a hash table. The first occurrence stays. Effects, random
- * numbers, collectives, control flow and boundaries are left alone. */
+ * One sweep in topological order with a hash table. The first occurrence stays. Loops and
+ * conditionals are equal if their computations are, instruction by instruction. Effects, random
+ * numbers, collectives, calls and boundaries are left alone. */
 #include <string.h>
 
 #include "passes/simplify/simplify.h"
 
-enum { CSE_AT_ONCE = 16 };
+enum {
+    CSE_AT_ONCE = 16,
+    COMPARED_AT_MOST =
+        1 << 14, /* instructions of called computations, for two that look equal */
+};
 
 static uint64_t mix(uint64_t h, uint64_t x)
 {
@@ -20,13 +25,25 @@ static uint64_t mix(uint64_t h, uint64_t x)
     return h ^ h >> 29;
 }
 
+/* What computes the same each time it is asked. */
+static bool is_repeatable(const Instruction *inst)
+{
+    return !op_is(inst->op, OPF_EFFECT | OPF_RANDOM | OPF_COLLECTIVE | OPF_BOUNDARY |
+                                OPF_ASYNC_START | OPF_ASYNC_DONE) &&
+           inst->op != OP_ASYNC_UPDATE && inst->control_count == 0;
+}
+
+static bool has_branches(const Instruction *inst)
+{
+    return inst->op == OP_WHILE || inst->op == OP_CONDITIONAL;
+}
+
 static bool is_candidate(const Instruction *inst)
 {
-    if (op_is(inst->op, OPF_EFFECT | OPF_RANDOM | OPF_COLLECTIVE | OPF_CONTROL |
-                            OPF_BOUNDARY | OPF_ASYNC_START | OPF_ASYNC_DONE))
+    if (op_is(inst->op, OPF_CONTROL) && !has_branches(inst))
         return false;
-    return inst->op != OP_PARAMETER && inst->op != OP_FUSION &&
-           inst->op != OP_ASYNC_UPDATE && inst->op != OP_COPY && inst->control_count == 0;
+    return is_repeatable(inst) && inst->op != OP_PARAMETER && inst->op != OP_FUSION &&
+           inst->op != OP_COPY;
 }
 
 static bool swaps(const Instruction *inst)
@@ -36,7 +53,8 @@ static bool swaps(const Instruction *inst)
 
 static uint64_t hash_of(const Instruction *inst)
 {
-    uint64_t h = inst_operation_hash(inst);
+    uint64_t h = has_branches(inst) ? mix(inst->op, (uintptr_t)inst->shape)
+                                    : inst_operation_hash(inst);
     if (swaps(inst)) {
         uint64_t a = inst->operands[0]->id, b = inst->operands[1]->id;
         return mix(mix(h, a < b ? a : b), a < b ? b : a);
@@ -46,8 +64,50 @@ static uint64_t hash_of(const Instruction *inst)
     return h;
 }
 
+/* Of two computations that are equal so far, equal numbers are equal instructions. */
+static bool same_operands(const Instruction *a, const Instruction *b)
+{
+    bool same = a->operand_count == b->operand_count;
+    for (uint32_t k = 0; same && k < a->operand_count; k++)
+        same = a->operands[k]->id == b->operands[k]->id;
+    return same;
+}
+
+/* Whether two computations, and all that they call, are equal and can be run once for both.
+ * `budget` bounds the instructions that are looked at: computations may call in a DAG. */
+static bool same_work(const Computation *a, const Computation *b, uint32_t *budget)
+{
+    if (a->instruction_count != b->instruction_count || !a->root || !b->root ||
+        a->root->id != b->root->id || a->instruction_count > *budget)
+        return false;
+    *budget -= a->instruction_count;
+    for (uint32_t i = 0; i < a->instruction_count; i++) {
+        const Instruction *x = a->instructions[i], *y = b->instructions[i];
+        if (!x && !y)
+            continue;
+        if (!x || !y || !is_repeatable(x) || y->control_count > 0 ||
+            !same_operands(x, y) || !inst_same_but_callees(x, y))
+            return false;
+        for (uint32_t k = 0; k < inst_called_count(x); k++)
+            if (!same_work(inst_called(x, k), inst_called(y, k), budget))
+                return false;
+    }
+    return true;
+}
+
+static bool same_branches(const Instruction *a, const Instruction *b)
+{
+    uint32_t budget = COMPARED_AT_MOST;
+    bool same = inst_same_but_callees(a, b);
+    for (uint32_t k = 0; same && k < inst_called_count(a); k++)
+        same = same_work(inst_called(a, k), inst_called(b, k), &budget);
+    return same;
+}
+
 static bool same_value(const Instruction *a, const Instruction *b)
 {
+    if (has_branches(a))
+        return a->op == b->op && same_operands(a, b) && same_branches(a, b);
     if (a->operand_count != b->operand_count || !inst_same_operation(a, b))
         return false;
     bool same = true;
@@ -155,12 +215,9 @@ static bool same_computation(const Computation *a, const Computation *b)
         return false;
     for (uint32_t i = 0; i < a->instruction_count; i++) {
         const Instruction *x = a->instructions[i], *y = b->instructions[i];
-        if (!x || !y || x->operand_count != y->operand_count || x->control_count ||
-            y->control_count || !inst_same_operation(x, y))
+        if (!x || !y || !same_operands(x, y) || x->control_count || y->control_count ||
+            !inst_same_operation(x, y))
             return false;
-        for (uint32_t k = 0; k < x->operand_count; k++)
-            if (x->operands[k]->id != y->operands[k]->id)
-                return false;
     }
     return true;
 }

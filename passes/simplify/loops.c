@@ -318,7 +318,8 @@ static bool bypass_invariants(const Loop *loop, Instruction **forward)
     return changed;
 }
 
-/* A body that becomes a part of one kernel: it only computes element by element and moves. */
+/* A body that becomes a part of one kernel: it only computes element by element, moves, and reads
+ * elements of arrays by indices, as a binary search does. */
 static bool is_one_kernel(const Computation *body)
 {
     for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
@@ -326,7 +327,8 @@ static bool is_one_kernel(const Computation *body)
             inst->op == OP_GET_TUPLE_ELEMENT || inst->op == OP_IOTA)
             continue;
         bool simple = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_BROADCAST ||
-                      inst->op == OP_RESHAPE || inst->op == OP_SLICE;
+                      inst->op == OP_RESHAPE || inst->op == OP_SLICE ||
+                      inst->op == OP_DYNAMIC_SLICE || inst->op == OP_GATHER;
         if (!simple || inst->control_count > 0)
             return false;
     }
