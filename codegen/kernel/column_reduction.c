@@ -130,33 +130,55 @@ static void load_splits(Columns *c, const uint32_t *base, LLVMValueRef y,
     }
 }
 
+/* Adds what another split found to the stage's sums. */
+static void combine_split(const Columns *c, const LLVMValueRef *found, LLVMValueRef *sums)
+{
+    LLVMValueRef sum[REDUCER_MOST], other[REDUCER_MOST];
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
+        const Reducer *r = &c->reducers[h];
+        for (uint32_t v = 0; v < c->lanes; v++) {
+            for (uint32_t i = 0; i < r->count; i++) {
+                sum[i] = sums[i * c->lanes + v];
+                other[i] = found[i * c->lanes + v];
+            }
+            reducer_combine(r, sum, other, sum);
+            for (uint32_t i = 0; i < r->count; i++)
+                sums[i * c->lanes + v] = sum[i];
+        }
+        found += r->count * c->lanes;
+        sums += r->count * c->lanes;
+    }
+}
+
+/* Those of `count` splits from `first` on, which are all loaded before the first is added. */
+static void combine_some(Columns *c, const uint32_t *base, LLVMValueRef first,
+                         uint32_t count, LLVMValueRef *sums)
+{
+    uint32_t values = c->stage_values * c->lanes;
+    LLVMValueRef *found = ARENA_ARRAY(c->in->arena, LLVMValueRef, (size_t)count * values);
+    for (uint32_t i = 0; i < count; i++) {
+        LLVMValueRef y = LLVMBuildAdd(c->k->builder, first, gx_i32(c->k, i), "");
+        load_splits(c, base, y, &found[(size_t)i * values]);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        combine_split(c, &found[(size_t)i * values], sums);
+}
+
 /* Combines what all threads that share results found, in each of them. */
 static void combine_splits(Columns *c, const uint32_t *base, LLVMValueRef *carried)
 {
     Kernel *k = c->k;
     unsigned count = c->stage_values * c->lanes;
-    GxLoop loop;
-    LLVMValueRef next[REDUCER_MOST], sum[REDUCER_MOST], other[REDUCER_MOST];
+    uint32_t together = reduction_splits_together(c->splits, count);
     load_splits(c, base, gx_i32(k, 0), carried);
-    gx_loop_begin(k, &loop, gx_i32(k, 1), gx_i32(k, c->splits), gx_i32(k, 1), carried,
-                  count);
-    load_splits(c, base, loop.index, next);
-    const LLVMValueRef *from = carried;
-    LLVMValueRef *to = next;
-    for (uint32_t h = c->first; h < c->first + c->count; h++) {
-        const Reducer *r = &c->reducers[h];
-        for (uint32_t v = 0; v < c->lanes; v++) {
-            for (uint32_t i = 0; i < r->count; i++) {
-                sum[i] = from[i * c->lanes + v];
-                other[i] = to[i * c->lanes + v];
-            }
-            reducer_combine(r, sum, other, sum);
-            for (uint32_t i = 0; i < r->count; i++)
-                to[i * c->lanes + v] = sum[i];
-        }
-        from += r->count * c->lanes;
-        to += r->count * c->lanes;
-    }
+    combine_some(c, base, gx_i32(k, 1), together - 1, carried);
+    if (c->splits == together)
+        return;
+    GxLoop loop;
+    gx_loop_begin(k, &loop, gx_i32(k, together), gx_i32(k, c->splits),
+                  gx_i32(k, together), carried, count);
+    LLVMValueRef *next = arena_copy(c->in->arena, carried, count * sizeof *carried);
+    combine_some(c, base, loop.index, together, next);
     gx_loop_end(k, &loop, next);
 }
 

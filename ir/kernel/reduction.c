@@ -314,3 +314,12 @@ uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried
     }
     return n;
 }
+
+uint32_t reduction_splits_together(uint32_t splits, uint32_t values)
+{
+    enum { HELD = 32 }; /* values */
+    uint32_t n = 1;
+    while (splits % (2 * n) == 0 && 2 * n * values <= HELD)
+        n *= 2;
+    return n;
+}

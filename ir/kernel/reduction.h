@@ -40,5 +40,8 @@ bool reduction_is_full(const ReductionPlan *plan, const Shape *shape);
  * *values, are no more than `carried`; at least one. */
 uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried,
                          uint32_t *values);
+/* How many of the splits of a column that meet in shared memory a thread loads before it adds them, with so many values
+ * each: what divides them, and leaves registers. */
+uint32_t reduction_splits_together(uint32_t splits, uint32_t values);
 
 #endif

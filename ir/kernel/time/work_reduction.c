@@ -179,22 +179,28 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
 
 /* -- columns ------------------------------------------------------------------------------------------------ */
 
-/* The threads that share results leave theirs in shared memory; each adds up all of them. */
-static void meet_in_column(Reduction *r)
+/* The threads that share results leave theirs in shared memory; each adds up all of them, some loads together. */
+static void meet_in_column(Reduction *r, uint32_t stage_values)
 {
     WorkBuilder *b = r->b;
+    double words = 0, chain = 0;
     for (uint32_t h = r->first; h < r->first + r->count; h++) {
-        const Instruction *hero = r->plan->heroes[h];
-        double values = work_reduction_bytes(hero) / 4 * r->lanes;
-        work_preset(b, hero);
-        if (r->group == 1)
-            continue;
-        work_shared(b, values, 4, 1);
-        work_barrier(b);
-        work_loop_begin(b, r->group, r->group, 1);
-        work_shared(b, values, 4, 1);
-        work_loop_end(b, costs.shared_cycles + work_combine(b, hero, r->lanes));
+        words += work_reduction_bytes(r->plan->heroes[h]) / 4 * r->lanes;
+        work_preset(b, r->plan->heroes[h]);
     }
+    if (r->group == 1)
+        return;
+    uint32_t together = reduction_splits_together(r->group, stage_values * r->lanes),
+             trips = r->group / together;
+    work_shared(b, words, 4, 1);
+    work_barrier(b);
+    work_loop_begin(b, trips, trips, 1);
+    work_shared(b, words * together, 4, 1);
+    for (uint32_t h = r->first; h < r->first + r->count; h++) {
+        double cycles = work_combine(b, r->plan->heroes[h], (double)r->lanes * together);
+        chain = cycles > chain ? cycles : chain;
+    }
+    work_loop_end(b, costs.shared_cycles + together * chain);
 }
 
 void work_column_reduction(const KernelDesign *d, KernelWork *out)
@@ -222,7 +228,7 @@ void work_column_reduction(const KernelDesign *d, KernelWork *out)
         uint32_t values;
         r.count = reduction_stage(p, r.first, c->carried, &values);
         walk(&r, false);
-        meet_in_column(&r);
+        meet_in_column(&r, values);
         for (uint32_t h = r.first; h < r.first + r.count; h++)
             words += work_reduction_bytes(p->heroes[h]) / 4 * r.lanes;
     }
