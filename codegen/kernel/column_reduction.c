@@ -37,24 +37,21 @@ static void store_element(const Columns *c, uint32_t result, const IndexExpr *ro
     emit_result(c->e, c->in->fusion, result, at);
 }
 
-/* What needs no hero, by the threads whose rows exist. */
+/* The last heroes that read what is in memory: an early result may be written over it. */
+static bool is_last_reading(const Columns *c)
+{
+    uint32_t next = c->first + c->count;
+    return c->plan->stage[c->first] == 0 &&
+           (next == c->plan->hero_count || c->plan->stage[next] != 0);
+}
+
+/* What needs no hero. */
 static void store_early(const Columns *c, const IndexExpr *row, const IndexExpr *column)
 {
-    const Instruction *fusion = c->in->fusion;
-    uint32_t count = fusion_result_count(fusion), early = 0;
-    GxIf exists;
-    for (uint32_t i = 0; i < count; i++)
-        early += c->plan->is_early[i];
-    if (c->first != 0 || early == 0)
-        return;
-    if (c->in_range != NULL)
-        emit_if_begin(c->e, &exists, c->in_range);
-    for (uint32_t i = 0; i < count; i++) {
-        if (c->plan->is_early[i])
+    for (uint32_t i = 0; i < fusion_result_count(c->in->fusion); i++) {
+        if (c->plan->is_early[i] && is_last_reading(c))
             store_element(c, i, row, column);
     }
-    if (c->in_range != NULL)
-        emit_if_end(c->e, &exists, NULL, 0, NULL);
 }
 
 /* -- accumulating --------------------------------------------------------------------------------- */
@@ -100,6 +97,16 @@ static void for_columns(Columns *c, bool in_order, ShareFn *body, LLVMValueRef *
     c->e->lanes = c->lanes;
     share_items(c->e, &s, body, c, carried, count);
     c->e->lanes = 1;
+}
+
+/* By the threads whose rows exist: one that reads another's could do so after that has stored an early result. */
+static void walk_columns(Columns *c, bool in_order, LLVMValueRef *carried, unsigned count)
+{
+    GxIf exists;
+    LLVMValueRef *start = arena_copy(c->in->arena, carried, count * sizeof *carried);
+    emit_if_begin(c->e, &exists, c->in_range);
+    for_columns(c, in_order, accumulate, carried, count);
+    emit_if_end_or(c->e, &exists, carried, start, count);
 }
 
 /* -- combining ---------------------------------------------------------------------------------------- */
@@ -218,7 +225,7 @@ static void reduce_stage(Columns *c)
         for (uint32_t i = 0; i < r->count * c->lanes; i++)
             carried[n++] = start[i / c->lanes];
     }
-    for_columns(c, needs_order, accumulate, carried, n);
+    walk_columns(c, needs_order, carried, n);
     if (c->splits > 1) {
         share(c, base, carried);
         gx_barrier(c->k);

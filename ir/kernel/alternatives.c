@@ -207,13 +207,15 @@ static void try_configurations(Search *s, size_t most)
 /* -- other kinds --------------------------------------------------------------------------------- */
 
 /* Buffers were given out for the fusion's own kind: what it changes in place, and which operand lies where a
- * result does because each thread reads only what it writes. */
+ * result does because each thread reads only what it writes, or has reduced what it then writes over. */
 static bool takes_buffers(KernelKind own, KernelKind other, bool shares_buffers)
 {
     enum { PLACES = KERNEL_IN_PLACE | KERNEL_UPDATES };
-    uint32_t flags = kernel_kind_info[other].flags;
+    uint32_t flags = kernel_kind_info[other].flags,
+             reduces = kernel_kind_info[own].flags & KERNEL_REDUCES;
     return (kernel_kind_info[own].flags & PLACES) == (flags & PLACES) &&
-           (!shares_buffers || (flags & KERNEL_OWN_ELEMENTS) != 0);
+           (!shares_buffers ||
+            ((flags & KERNEL_OWN_ELEMENTS) != 0 && reduces == (flags & KERNEL_REDUCES)));
 }
 
 Alternatives kernel_alternatives(const Instruction *fusion, const Target *t,

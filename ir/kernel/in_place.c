@@ -3,6 +3,7 @@
 #include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
 #include "ir/kernel/plans.h"
+#include "ir/kernel/reduction.h"
 #include "ir/kernel/rules.h"
 
 typedef enum { READS_NOTHING, READS_SAME, READS_OTHER } Reads;
@@ -78,11 +79,32 @@ static Reads reads_of(const Instruction *inst, bool is_updating, const Reads *by
     return r;
 }
 
-bool kernel_reads_at_results(const Instruction *fusion, uint32_t operand,
-                             int64_t elements)
+/* What a reduction combines is read when the results at the same elements have not been written yet. */
+static Reads reads_of_hero(const Instruction *hero, int64_t elements, const Reads *by_id)
+{
+    for (uint32_t k = 0; k < hero->operand_count; k++) {
+        Reads r = by_id[hero->operands[k]->id];
+        if (r == READS_OTHER ||
+            (r == READS_SAME && shape_elements(hero->operands[k]->shape) != elements))
+            return READS_OTHER;
+    }
+    return READS_NOTHING;
+}
+
+static bool is_hero(const ReductionPlan *p, const Instruction *inst)
+{
+    for (uint32_t h = 0; p != NULL && h < p->hero_count; h++) {
+        if (p->heroes[h] == inst)
+            return true;
+    }
+    return false;
+}
+
+/* kernel_reads_at_results; where `early` is given, its heroes read before results are written. */
+static bool reads_at_results(const Instruction *fusion, uint32_t operand,
+                             int64_t elements, const ReductionPlan *early, Arena *scratch)
 {
     const Computation *comp = inst_called(fusion, 0);
-    Arena *scratch = arena_create();
     uint32_t count;
     Instruction **order = computation_post_order(comp, scratch, &count);
     Reads *by_id = ARENA_ARRAY(scratch, Reads, (size_t)comp->instruction_count + 1);
@@ -91,6 +113,8 @@ bool kernel_reads_at_results(const Instruction *fusion, uint32_t operand,
         const Instruction *inst = order[i];
         if (inst == comp->parameters[operand])
             by_id[inst->id] = READS_SAME;
+        else if (is_hero(early, inst))
+            by_id[inst->id] = reads_of_hero(inst, elements, by_id);
         else if (inst->op != OP_TUPLE)
             by_id[inst->id] = reads_of(inst, is_updating, by_id);
     }
@@ -105,6 +129,14 @@ bool kernel_reads_at_results(const Instruction *fusion, uint32_t operand,
         good = reads == READS_NOTHING ||
                (reads == READS_SAME && shape_elements(made) == elements);
     }
+    return good;
+}
+
+bool kernel_reads_at_results(const Instruction *fusion, uint32_t operand,
+                             int64_t elements)
+{
+    Arena *scratch = arena_create();
+    bool good = reads_at_results(fusion, operand, elements, NULL, scratch);
     arena_destroy(scratch);
     return good;
 }
@@ -134,6 +166,52 @@ static bool reduces_nothing(const Instruction *fusion)
     return false;
 }
 
+static bool reduces_alike(const Instruction *x, const Instruction *y)
+{
+    Ints a = inst_ints(x, ATTR_DIMENSIONS), b = inst_ints(y, ATTR_DIMENSIONS);
+    if (a.count != b.count || !same_order(x->operands[0]->shape, y->operands[0]->shape) ||
+        !shape_same_dims(x->operands[0]->shape, y->operands[0]->shape))
+        return false;
+    for (uint32_t i = 0; i < a.count; i++) {
+        if (a.data[i] != b.data[i])
+            return false;
+    }
+    return true;
+}
+
+/* Result `leaf`, and no other, is stored by the only walk over what is reduced: each element by the thread that reads it
+ * for all reductions. */
+static bool is_stored_as_read(const Instruction *fusion, uint32_t leaf,
+                              const ReductionPlan *p)
+{
+    if (p == NULL || p->has_late || p->stage[p->hero_count - 1] != 0 ||
+        !p->is_early[leaf])
+        return false;
+    for (uint32_t h = 1; h < p->hero_count; h++) {
+        if (!reduces_alike(p->heroes[0], p->heroes[h]))
+            return false;
+    }
+    for (uint32_t i = 0; i < fusion_result_count(fusion); i++) {
+        if (i != leaf && p->is_early[i])
+            return false;
+    }
+    return true;
+}
+
+static bool stores_where_it_reduces(const Instruction *fusion, uint32_t leaf,
+                                    uint32_t operand)
+{
+    const char *why;
+    Arena *scratch = arena_create();
+    const ReductionPlan *p = reduction_plan(fusion, scratch, &why);
+    bool good = is_stored_as_read(fusion, leaf, p) &&
+                same_positions(fusion_result(fusion, leaf).shape,
+                               inst_called(fusion, 0)->parameters[operand]->shape) &&
+                reads_at_results(fusion, operand, p->rows * p->columns, p, scratch);
+    arena_destroy(scratch);
+    return good;
+}
+
 bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
                                   uint32_t operand)
 {
@@ -141,6 +219,9 @@ bool kernel_writes_where_it_reads(const Instruction *fusion, uint32_t leaf,
         return false;
     if (matmul_is_library(fusion))
         return leaf == 0 && matmul_adds_in_place(fusion, operand);
+    if (kernel_is(fusion, KERNEL_EARLY_RESULTS))
+        return dtype_info[fusion_result(fusion, leaf).shape->dtype].bits >= 8 &&
+               stores_where_it_reduces(fusion, leaf, operand);
     /* what is done to an element made in a tile is done by the thread that stores it, which
      * reads for one result after the other */
     if (!kernel_is(fusion, KERNEL_OWN_ELEMENTS) &&

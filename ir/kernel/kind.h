@@ -50,6 +50,8 @@ enum {
     KERNEL_BY_DIGIT = 1 << 12, /* launches pass which digit of the key: kernel_scalar */
     KERNEL_AS_IMAGES =
         1 << 13, /* reads images with features before positions as they are */
+    KERNEL_EARLY_RESULTS =
+        1 << 14, /* results of what is reduced are stored as that is read */
 };
 
 typedef struct KernelKindInfo {

@@ -43,7 +43,8 @@ typedef struct Reduction {
     const IndexExpr *thread; /* number in the group */
 } Reduction;
 
-/* The results with an element for each item; columns are stored by the first walk, where they need no hero. */
+/* The results with an element for each item; those of columns that need no hero are stored as the first stage is
+ * walked. */
 static bool is_stored(const Reduction *r, uint32_t result, bool stores)
 {
     const Shape *s = fusion_result(r->b->fusion, result).shape;
