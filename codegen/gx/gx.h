@@ -166,6 +166,7 @@ enum {
     GX_WGMMA_F16 = 1024,
     GX_WGMMA_RIGHT_TRANSPOSED = 2048,
     GX_WGMMA_REGISTERS = 4096,
+    GX_TENSOR_TALL = 8192,
     GX_WGMMA_WORDS = 4
 };
 
@@ -176,6 +177,30 @@ enum {
 void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
               const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums);
 void gx_proxy_fence(Kernel *k);
+
+/* ---- tensor memory: tensor_memory.c ---- */
+/* 128 lanes by 512 columns of 32 bits; an address (i32) is a column, + GX_TENSOR_LANE for each lane. A warp asks for
+ * columns (32 to 512, a power of two), whose address is written to shared memory; the same one gives them back. Other
+ * blocks wait for them meanwhile. */
+enum { GX_TENSOR_LANE = 65536 };
+void gx_tensor_alloc(Kernel *k, LLVMValueRef slot, uint32_t columns);
+void gx_tensor_free(Kernel *k, LLVMValueRef address, uint32_t columns);
+/* One thread issues: sums at `address` (+)= a b, of `rows` rows, 64 or 128, and `columns` columns (a multiple of 8 or 16,
+ * 256 at most), 16 terms in each of `steps`. `adds`: i32, 1 or 0. 128 rows are the lanes; of 64, each warp's first
+ * 16 lanes have 16. Factors as gx_wgmma's, in shared memory. What they read is written before gx_proxy_fence by who
+ * wrote it, and a barrier; it may be written again, and the sums read, once the commit's mbarrier was waited for. */
+void gx_tensor_mma(Kernel *k, DType type, uint32_t rows, uint32_t columns, uint32_t steps,
+                   const GxMatrices *a, const GxMatrices *b, LLVMValueRef address,
+                   LLVMValueRef adds);
+void gx_tensor_commit(Kernel *k, LLVMValueRef mbarrier);
+/* Of 16 lanes of those that belong to the warp (32 of its number by 4): lane t has of rows t / 4 and 8 below it the
+ * columns that gx_wgmma gives it. `columns`: 8 times a power of two, 64 at most. */
+void gx_tensor_load(Kernel *k, LLVMValueRef address, uint32_t columns,
+                    LLVMValueRef *sums);
+/* 8 bytes of shared memory; one thread makes it, a barrier before others use it. Waiting for phase n (the n-th commit,
+ * from 0 on) has parity n % 2; the next but one must not end meanwhile. Threads may come alone. */
+void gx_mbarrier_init(Kernel *k, LLVMValueRef offset);
+void gx_mbarrier_wait(Kernel *k, LLVMValueRef offset, LLVMValueRef parity);
 
 /* ---- asynchronous copies ---- */
 /* 4, 8 or 16 bytes, aligned to as many on both sides, into shared memory; `valid` (i32, at most `bytes`; NULL: all)

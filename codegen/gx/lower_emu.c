@@ -391,6 +391,70 @@ static LLVMValueRef emu_proxy_fence(const GxCall *c, const State *s, unsigned de
     return call_engine(s, c->builder, "gxemu_proxy_fence", s->none, args, 2);
 }
 
+static LLVMValueRef in_64_bits(const GxCall *c, const State *s, unsigned operand)
+{
+    return LLVMBuildZExt(c->builder, gx_operand(c, operand), s->i64, "");
+}
+
+static LLVMValueRef emu_tensor_alloc(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, in_64_bits(c, s, 0), gx_operand(c, 1),
+                           gx_operand(c, 2)};
+    return call_engine(s, c->builder, "gxemu_tensor_alloc", s->none, args, 4);
+}
+
+static LLVMValueRef emu_tensor_free(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0), gx_operand(c, 1),
+                           gx_operand(c, 2)};
+    return call_engine(s, c->builder, "gxemu_tensor_free", s->none, args, 4);
+}
+
+static LLVMValueRef emu_tensor_mma(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    unsigned last = LLVMGetNumArgOperands(c->call) - 1;
+    LLVMValueRef p = registers_memory(c, s);
+    store_registers(c, s, p, 1, last);
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0), p, gx_operand(c, last)};
+    return call_engine(s, c->builder, "gxemu_tensor_mma", s->none, args, 4);
+}
+
+static LLVMValueRef emu_tensor_commit(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, in_64_bits(c, s, 0), gx_operand(c, 1)};
+    return call_engine(s, c->builder, "gxemu_tensor_commit", s->none, args, 3);
+}
+
+static LLVMValueRef emu_tensor_load(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef p = registers_memory(c, s);
+    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call));
+    LLVMValueRef args[] = {s->block, number(s, (uint64_t)sums * 2), gx_operand(c, 0), p,
+                           gx_operand(c, 1)};
+    call_engine(s, c->builder, "gxemu_tensor_load", s->none, args, 5);
+    return load_registers(c, s, p, 0);
+}
+
+static LLVMValueRef emu_mbarrier_init(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, in_64_bits(c, s, 0), gx_operand(c, 1)};
+    return call_engine(s, c->builder, "gxemu_mbarrier_init", s->none, args, 3);
+}
+
+static LLVMValueRef emu_mbarrier_wait(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    LLVMValueRef args[] = {s->block, in_64_bits(c, s, 0), gx_operand(c, 1),
+                           gx_operand(c, 2)};
+    return call_engine(s, c->builder, "gxemu_mbarrier_wait", s->none, args, 4);
+}
+
 static LLVMValueRef emu_matrix(const GxCall *c, const State *s, unsigned is_store)
 {
     unsigned last = LLVMGetNumArgOperands(c->call) - 1;

@@ -307,6 +307,151 @@ static LLVMValueRef nvptx_wgmma(const GxCall *c, const State *s, const char *int
                     args, count);
 }
 
+/* -- tensor memory: PTX ISA, "TensorCore 5th Generation Family Instructions" -------------------- */
+
+static LLVMValueRef shared_word(const GxCall *c, const State *s, unsigned operand)
+{
+    return LLVMBuildPtrToInt(c->builder, shared_address(c, s, gx_operand(c, operand)),
+                             LLVMInt32TypeInContext(c->context), "");
+}
+
+/* The block asks once: others may go on asking. */
+static LLVMValueRef nvptx_tensor_alloc(const GxCall *c, const State *s,
+                                       const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef args[] = {shared_word(c, s, 0), gx_operand(c, 1)};
+    return assembly(c, LLVMVoidTypeInContext(c->context),
+                    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], $1;\n"
+                    "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n"
+                    "tcgen05.fence::before_thread_sync;",
+                    "r,r,~{memory}", args, 2);
+}
+
+static LLVMValueRef nvptx_tensor_free(const GxCall *c, const State *s,
+                                      const char *intrinsic)
+{
+    (void)s, (void)intrinsic;
+    LLVMValueRef args[] = {gx_operand(c, 0), gx_operand(c, 1)};
+    return assembly(c, LLVMVoidTypeInContext(c->context),
+                    "tcgen05.fence::after_thread_sync;\n"
+                    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 $0, $1;",
+                    "r,r,~{memory}", args, 2);
+}
+
+/* "Instruction descriptor": f32 sums; types, orders and sizes of the factors. */
+static uint32_t instruction_descriptor(uint64_t form)
+{
+    enum { F32_SUMS = 1 << 4, BF16_A = 1 << 7, BF16_B = 1 << 10 };
+    enum { TRANSPOSED_A = 1 << 15, TRANSPOSED_B = 1 << 16, N = 17, M = 24 };
+    enum { N_UNIT_LOG2 = 3, M_UNIT_LOG2 = 4, COLUMNS = 512, LEAST = 64, MOST = 128 };
+    uint32_t rows = (form & GX_TENSOR_TALL) != 0 ? MOST : LEAST,
+             columns = (uint32_t)form % COLUMNS;
+    return F32_SUMS | ((form & GX_WGMMA_F16) != 0 ? 0 : BF16_A | BF16_B) |
+           ((form & GX_WGMMA_TRANSPOSED) != 0 ? TRANSPOSED_A : 0) |
+           ((form & GX_WGMMA_RIGHT_TRANSPOSED) != 0 ? TRANSPOSED_B : 0) |
+           columns >> N_UNIT_LOG2 << N | rows >> M_UNIT_LOG2 << M;
+}
+
+/* "Shared memory descriptor": that of wgmma, and a number that stands there always. */
+static LLVMValueRef tensor_descriptor(const GxCall *c, const State *s, unsigned operand)
+{
+    const uint64_t version = UINT64_C(1) << 46;
+    return LLVMBuildOr(c->builder, descriptor(c, s, operand),
+                       LLVMConstInt(LLVMInt64TypeInContext(c->context), version, 0), "");
+}
+
+static LLVMValueRef nvptx_tensor_mma(const GxCall *c, const State *s,
+                                     const char *intrinsic)
+{
+    (void)intrinsic;
+    enum { ADDRESS = WGMMA_REST, ADDS };
+    uint64_t steps = gx_constant(c, 1),
+             lead[2] = {gx_constant(c, WGMMA_LEFT + 1) >> PIECE_LOG2,
+                        gx_constant(c, WGMMA_RIGHT + 1) >> PIECE_LOG2};
+    LLVMTypeRef word = LLVMInt32TypeInContext(c->context);
+    LLVMValueRef args[] = {
+        gx_operand(c, ADDRESS), tensor_descriptor(c, s, WGMMA_LEFT),
+        tensor_descriptor(c, s, WGMMA_RIGHT),
+        LLVMConstInt(word, instruction_descriptor(gx_constant(c, 0)), 0),
+        gx_operand(c, ADDS)};
+    Text t;
+    text_init(&t, c->kernel->arena);
+    text_string(&t, "{\n.reg .pred add;\n.reg .b64 left, right;\n"
+                    "setp.ne.u32 add, $4, 0;\ntcgen05.fence::after_thread_sync;\n");
+    for (uint64_t step = 0; step < steps; step++) {
+        text_printf(&t, "add.s64 left, $1, %u;\nadd.s64 right, $2, %u;\n",
+                    (unsigned)(2 * step * lead[0]), (unsigned)(2 * step * lead[1]));
+        text_string(&t, "tcgen05.mma.cta_group::1.kind::f16 [$0], left, right, $3, "
+                        "add;\n");
+        if (step == 0 && steps > 1)
+            text_string(&t, "setp.eq.u32 add, 0, 0;\n");
+    }
+    text_string(&t, "}");
+    return assembly(c, LLVMVoidTypeInContext(c->context), t.data, "r,l,l,r,r,~{memory}",
+                    args, 5);
+}
+
+static LLVMValueRef nvptx_tensor_commit(const GxCall *c, const State *s,
+                                        const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef at = shared_word(c, s, 0);
+    return assembly(c, LLVMVoidTypeInContext(c->context),
+                    "tcgen05.commit.cta_group::1.mbarrier::arrive::one"
+                    ".shared::cluster.b64 [$0];",
+                    "r,~{memory}", &at, 1);
+}
+
+/* Ends with the fence that the barrier needs which others go on behind. */
+static LLVMValueRef nvptx_tensor_load(const GxCall *c, const State *s,
+                                      const char *intrinsic)
+{
+    (void)s, (void)intrinsic;
+    enum { SUMS = 4 /* of eight columns */ };
+    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call));
+    LLVMValueRef address = gx_operand(c, 0);
+    Text t, constraints;
+    text_init(&t, c->kernel->arena);
+    text_init(&constraints, c->kernel->arena);
+    text_printf(&t,
+                "tcgen05.fence::after_thread_sync;\n"
+                "tcgen05.ld.sync.aligned.16x256b.x%u.b32 ",
+                sums / SUMS);
+    text_operands(&t, 0, sums);
+    text_printf(&t,
+                ", [$%u];\ntcgen05.wait::ld.sync.aligned;\n"
+                "tcgen05.fence::before_thread_sync;",
+                sums);
+    for (unsigned i = 0; i < sums; i++)
+        text_string(&constraints, "=f,");
+    text_string(&constraints, "r,~{memory}");
+    return assembly(c, LLVMTypeOf(c->call), t.data, constraints.data, &address, 1);
+}
+
+static LLVMValueRef nvptx_mbarrier_init(const GxCall *c, const State *s,
+                                        const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef at = shared_word(c, s, 0);
+    return assembly(c, LLVMVoidTypeInContext(c->context),
+                    "mbarrier.init.shared::cta.b64 [$0], 1;\n"
+                    "fence.mbarrier_init.release.cluster;",
+                    "r,~{memory}", &at, 1);
+}
+
+static LLVMValueRef nvptx_mbarrier_wait(const GxCall *c, const State *s,
+                                        const char *intrinsic)
+{
+    (void)intrinsic;
+    LLVMValueRef args[] = {shared_word(c, s, 0), gx_operand(c, 1)};
+    return assembly(c, LLVMVoidTypeInContext(c->context),
+                    "{\n.reg .pred done;\nagain:\n"
+                    "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
+                    "@!done bra again;\n}",
+                    "r,r,~{memory}", args, 2);
+}
+
 static LLVMValueRef nvptx_proxy_fence(const GxCall *c, const State *s,
                                       const char *intrinsic)
 {

@@ -34,6 +34,14 @@ uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value
                     uint32_t operand, uint32_t clamp, uint32_t site);
 void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site);
 void gxemu_wgmma(gxemu_block *b, uint32_t form, void *registers, uint32_t site);
+void gxemu_tensor_alloc(gxemu_block *b, uint64_t offset, uint32_t columns, uint32_t site);
+void gxemu_tensor_free(gxemu_block *b, uint32_t address, uint32_t columns, uint32_t site);
+void gxemu_tensor_mma(gxemu_block *b, uint32_t form, void *words, uint32_t site);
+void gxemu_tensor_commit(gxemu_block *b, uint64_t offset, uint32_t site);
+void gxemu_tensor_load(gxemu_block *b, uint32_t columns, uint32_t address,
+                       void *registers, uint32_t site);
+void gxemu_mbarrier_init(gxemu_block *b, uint64_t offset, uint32_t site);
+void gxemu_mbarrier_wait(gxemu_block *b, uint64_t offset, uint32_t parity, uint32_t site);
 void gxemu_proxy_fence(gxemu_block *b, uint32_t site);
 void gxemu_ldmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,
                     uint32_t site);

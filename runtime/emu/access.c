@@ -9,6 +9,7 @@ static const char *kind_verb(uint32_t kind)
 {
     switch (kind) {
     case GXEMU_READ:
+    case ACCESS_LOOK:
         return "reads";
     case GXEMU_WRITE:
         return "writes";
@@ -201,8 +202,11 @@ void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
                                      bytes, site_number(site), kind, &conflict);
         if (found != RACE_NONE)
             report_race(e, b, argument, offset, bytes, site, kind, &conflict);
-        if (argument == GXEMU_SHARED && kind != GXEMU_READ && kind != ACCESS_COPY)
+        bool writes = kind != GXEMU_READ && kind != ACCESS_LOOK;
+        if (argument == GXEMU_SHARED && writes && kind != ACCESS_COPY)
             race_shared_written(&e->race, thread_of(b)->index);
+        if (argument == GXEMU_SHARED && writes)
+            tensor_check_write(b, offset, bytes, site);
     }
 }
 

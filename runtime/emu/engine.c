@@ -28,6 +28,7 @@ static void engine_destroy(void *p)
     fibre_pool_deinit(&e->pool);
     shadow_deinit(&e->shared_shadow);
     banks_deinit(e);
+    free(e->tensor);
     for (uint32_t i = 0; i < ENGINE_MOST_THREADS; i++)
         copies_deinit(&e->threads[i]);
     free(e->shared);
@@ -214,6 +215,7 @@ static void block_prepare(Engine *e)
         shadow_set_written(&e->shared_shadow, 0, l->shared_bytes, false);
     if (l->check_races)
         race_begin_block(&e->race);
+    tensor_begin_block(e);
 }
 
 static bool block_run(Engine *e)
@@ -226,6 +228,8 @@ static bool block_run(Engine *e)
         sync_report_deadlock(e);
     for (uint32_t i = 0; i < RACE_WARPS && !e->aborted; i++)
         banks_meet(e, i);
+    if (!e->aborted)
+        tensor_end_block(e);
     if (e->finding->kind == FINDING_NONE)
         return true;
     fibre_reset_all(&e->pool);

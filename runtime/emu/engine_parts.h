@@ -1,6 +1,6 @@
 /* The state of a running block, shared by engine.c (scheduler), sync.c (barriers), warp.c and its
- * neighbours (what a warp does together), copy.c (asynchronous copies) and access.c (checked
- * accesses). */
+ * neighbours (what a warp does together), copy.c (asynchronous copies), tensor_memory.c and
+ * access.c (checked accesses). */
 #ifndef GXC_RUNTIME_EMU_ENGINE_PARTS_H
 #define GXC_RUNTIME_EMU_ENGINE_PARTS_H
 
@@ -11,6 +11,7 @@ typedef enum {
     THREAD_RUNS, /* or is ready to; meaningless before it started */
     THREAD_AT_BARRIER,
     THREAD_IN_WARP, /* waits for lanes of its warp */
+    THREAD_AT_MBARRIER,
     THREAD_ENDED,
 } ThreadState;
 
@@ -21,6 +22,9 @@ typedef enum {
     WARP_LDMATRIX,
     WARP_STMATRIX,
     WARP_WGMMA,
+    WARP_TENSOR_ALLOC,
+    WARP_TENSOR_FREE,
+    WARP_TENSOR_LOAD,
 } WarpOperation;
 
 /* What a lane brings to something that lanes of a warp do together: see warp.c. */
@@ -33,16 +37,17 @@ typedef struct WarpCall {
     uint32_t *registers;            /* of instructions that have several */
 } WarpCall;
 
-typedef struct PendingCopy PendingCopy; /* copy.c */
-typedef struct BankNote BankNote;       /* banks.c */
+typedef struct PendingCopy PendingCopy;   /* copy.c */
+typedef struct TensorMemory TensorMemory; /* tensor_memory.c */
+typedef struct BankNote BankNote;         /* banks.c */
 
 typedef struct BankNotes {
     BankNote *notes;
     uint32_t count, capacity;
 } BankNotes;
 
-/* Kinds of accesses beside those of GXEMU_READ, …: an asynchronous copy is issued, and is done. */
-enum { ACCESS_COPY = RACE_COPY, ACCESS_COPIED = RACE_COPIED };
+/* Kinds of accesses beside those of GXEMU_READ, …: an asynchronous copy is issued, and is done; a product reads. */
+enum { ACCESS_COPY = RACE_COPY, ACCESS_COPIED = RACE_COPIED, ACCESS_LOOK = RACE_LOOK };
 
 typedef struct Thread {
     gxemu_block view; /* first: the kernel's pointer to it is a pointer to the thread */
@@ -54,6 +59,9 @@ typedef struct Thread {
     PendingCopy *copies; /* issued and not waited for, the oldest first */
     uint32_t copy_count, copy_capacity;
     uint32_t copy_group; /* groups committed */
+    uint64_t mbarrier;   /* THREAD_AT_MBARRIER: offset in shared memory */
+    /* tensor_memory.c: the last product that it issued; up to which one it knows that they are done */
+    uint32_t issued, known;
 } Thread;
 
 typedef struct Engine {
@@ -79,6 +87,7 @@ typedef struct Engine {
     Shadow shared_shadow;
     Race race;
     BankNotes bank_notes[RACE_WARPS];
+    TensorMemory *tensor; /* NULL: none was asked for yet */
 } Engine;
 
 static inline Thread *thread_of(gxemu_block *b)
@@ -127,6 +136,32 @@ void warp_stmatrix(Engine *e, Thread *warp);
 void warp_wgmma(Engine *e, Thread *warp);
 /* Where a matrix in shared memory has a row of 16 bytes, after the checks of an access by the lane: matrix.c. */
 unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kind);
+
+/* A factor of wgmma or tcgen05.mma in shared memory, matrices of 8 rows of 16 bytes: warpgroup.c. */
+typedef struct Matrices {
+    uint64_t offset, lead, stride;
+    bool is_transposed, is_f16;
+    uint32_t
+        *marks; /* of each 16 bytes of shared memory, in place of who reads; NULL: none */
+    uint32_t mark; /* what those that are read get */
+} Matrices;
+Matrices matrices_of(const uint32_t *words, bool is_transposed, bool is_f16);
+/* Terms of one step of `count` rows or columns from `first` on: out[term * count + i]. Row i of a matrix is read by
+ * readers[i * apart]. */
+void matrices_read(Engine *e, Thread *readers, uint32_t apart, const Matrices *m,
+                   uint32_t step, uint32_t first, uint32_t count, double *out);
+/* Element i of a lane's sums: rows lane / 4 and 8 below it, two columns side by side. */
+uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns);
+
+/* tensor_memory.c: what a whole warp does; a block begins, and has ended; all threads, or those of a warp (`first` to
+ * `first` + `count` - 1), meet; a write to shared memory. */
+void warp_tensor_alloc(Engine *e, Thread *warp);
+void warp_tensor_free(Engine *e, Thread *warp);
+void warp_tensor_load(Engine *e, Thread *warp);
+void tensor_begin_block(Engine *e);
+void tensor_end_block(Engine *e);
+void tensor_meet(Engine *e, uint32_t first, uint32_t count);
+void tensor_check_write(gxemu_block *b, uint64_t offset, uint32_t bytes, uint32_t site);
 
 /* Everything that gxemu_access checks: written state, races, and bounds once more. */
 void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t bytes,

@@ -261,6 +261,16 @@ static inline RaceKind cell_read(RaceCell *cell, const Race *r, uint32_t own,
     return RACE_NONE;
 }
 
+/* Not noted. */
+static inline RaceKind cell_look(RaceCell *cell, const Race *r, uint32_t own,
+                                 uint32_t thread)
+{
+    uint32_t writer = (uint32_t)cell->stamps;
+    return writer != 0 && writer != own && stamp_conflicts(r, writer, thread)
+               ? RACE_WITH_WRITE
+               : RACE_NONE;
+}
+
 static inline RaceKind cell_write(RaceCell *cell, const Race *r, uint32_t own,
                                   uint32_t thread, uint16_t site)
 {
@@ -355,6 +365,10 @@ RaceKind race_access(Shadow *s, const Race *r, uint64_t serial, uint32_t thread,
         case GXEMU_READ:
             while (cell <= last &&
                    (found = cell_read(cell, r, own, thread, at)) == RACE_NONE)
+                cell++;
+            break;
+        case RACE_LOOK:
+            while (cell <= last && (found = cell_look(cell, r, own, thread)) == RACE_NONE)
                 cell++;
             break;
         case GXEMU_WRITE:

@@ -24,6 +24,7 @@ enum {
     /* kinds of accesses beside those of abi.h: an asynchronous copy that goes on until it is done */
     RACE_COPY = 8,
     RACE_COPIED = 9,
+    RACE_LOOK = 10, /* a read whose end nobody sees by a barrier: see tensor_memory.c */
     RACE_NO_SITE = UINT16_MAX,
 };
 

@@ -12,8 +12,9 @@ void sync_describe_waiting(const Engine *e, const Thread *t)
 {
     finding_add(e->finding, "thread %" PRIu32 " waits at %s of %s (site %" PRIu32,
                 t->index,
-                t->state == THREAD_AT_BARRIER ? "a barrier"
-                                              : warp_operation_name(t->call.operation),
+                t->state == THREAD_AT_BARRIER    ? "a barrier"
+                : t->state == THREAD_AT_MBARRIER ? "an mbarrier"
+                                                 : warp_operation_name(t->call.operation),
                 engine_site(e, t->site), site_number(t->site));
     if (t->state == THREAD_IN_WARP)
         finding_add(e->finding, ", lanes 0x%08" PRIx32, t->call.mask);
@@ -85,8 +86,10 @@ static void barrier_try(Engine *e, const Thread *self)
     e->at_barrier = 0;
     for (uint32_t i = 0; i < RACE_WARPS; i++)
         banks_meet(e, i);
-    if (e->launch->check_races)
+    if (e->launch->check_races) {
         race_barrier(&e->race);
+        tensor_meet(e, 0, e->thread_count);
+    }
     for (uint32_t i = 0; i < e->thread_count; i++) {
         Thread *t = &e->threads[i];
         if (t->state != THREAD_AT_BARRIER)

@@ -65,6 +65,9 @@ static const struct {
     [WARP_LDMATRIX] = {"an ldmatrix", warp_ldmatrix},
     [WARP_STMATRIX] = {"an stmatrix", warp_stmatrix},
     [WARP_WGMMA] = {"a wgmma", warp_wgmma},
+    [WARP_TENSOR_ALLOC] = {"an allocation of tensor memory", warp_tensor_alloc},
+    [WARP_TENSOR_FREE] = {"a release of tensor memory", warp_tensor_free},
+    [WARP_TENSOR_LOAD] = {"a load of tensor memory", warp_tensor_load},
 };
 
 const char *warp_operation_name(WarpOperation operation)
@@ -90,8 +93,10 @@ static void warp_compute(Engine *e, Thread *warp, const Thread *t, uint32_t lane
     WarpOperation operation = t->call.operation;
     uint32_t number = t->index / LANES;
     if (operation == WARP_BARRIER) {
-        if (e->launch->check_races && lanes == warp_live(e, number))
+        if (e->launch->check_races && lanes == warp_live(e, number)) {
             race_warp_barrier(&e->race, number);
+            tensor_meet(e, number * LANES, LANES);
+        }
     } else if (operation == WARP_SHUFFLE) {
         warp_shuffle(e, warp, lanes);
     } else if (lanes == UINT32_MAX) {
@@ -200,6 +205,22 @@ void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site)
 void gxemu_wgmma(gxemu_block *b, uint32_t form, void *registers, uint32_t site)
 {
     bring_registers(b, WARP_WGMMA, form, 0, registers, site);
+}
+
+void gxemu_tensor_alloc(gxemu_block *b, uint64_t offset, uint32_t columns, uint32_t site)
+{
+    bring_registers(b, WARP_TENSOR_ALLOC, columns, offset, NULL, site);
+}
+
+void gxemu_tensor_free(gxemu_block *b, uint32_t address, uint32_t columns, uint32_t site)
+{
+    bring_registers(b, WARP_TENSOR_FREE, columns, address, NULL, site);
+}
+
+void gxemu_tensor_load(gxemu_block *b, uint32_t columns, uint32_t address,
+                       void *registers, uint32_t site)
+{
+    bring_registers(b, WARP_TENSOR_LOAD, columns, address, registers, site);
 }
 
 void gxemu_ldmatrix(gxemu_block *b, uint32_t form, uint64_t offset, void *registers,

@@ -28,11 +28,14 @@ enum {
     MOST_STEPS = 16 /* of a factor in registers */
 };
 
-/* A factor as the lanes' registers say. */
-typedef struct Matrices {
-    uint64_t offset, lead, stride;
-    bool is_transposed, is_f16;
-} Matrices;
+Matrices matrices_of(const uint32_t *words, bool is_transposed, bool is_f16)
+{
+    return (Matrices){.offset = words[0],
+                      .lead = words[1],
+                      .stride = words[2],
+                      .is_transposed = is_transposed,
+                      .is_f16 = is_f16};
+}
 
 static float number_of(const Matrices *m, const unsigned char *row, uint32_t i)
 {
@@ -41,20 +44,23 @@ static float number_of(const Matrices *m, const unsigned char *row, uint32_t i)
     return m->is_f16 ? number_f16_to_float(code) : number_bf16_to_float(code);
 }
 
-/* Terms of one step of `count` rows or columns from `first` on: out[term * count + i]. */
-static void read_terms(Engine *e, Thread *warp, const Matrices *m, uint32_t step,
-                       uint32_t first, uint32_t count, double *out)
+void matrices_read(Engine *e, Thread *readers, uint32_t apart, const Matrices *m,
+                   uint32_t step, uint32_t first, uint32_t count, double *out)
 {
     for (uint32_t i = 0; i < count; i += HALVES) {
         for (uint32_t t = 0; t < TERMS; t += HALVES) {
             uint64_t at = m->offset + (first + i) / HALVES * m->stride +
                           (2 * step + t / HALVES) * m->lead;
             for (uint32_t row = 0; row < HALVES; row++) {
+                Thread *reader = &readers[row * apart];
                 const unsigned char *p =
-                    matrix_row(e, &warp[row], at + (uint64_t)row * ROW_BYTES, GXEMU_READ);
-                if (warp[row].view.checks != 0)
-                    fence_check(&warp[row].view, at + (uint64_t)row * ROW_BYTES,
-                                ROW_BYTES, warp[row].site);
+                    matrix_row(e, reader, at + (uint64_t)row * ROW_BYTES,
+                               m->marks != NULL ? ACCESS_LOOK : GXEMU_READ);
+                if (reader->view.checks != 0)
+                    fence_check(&reader->view, at + (uint64_t)row * ROW_BYTES, ROW_BYTES,
+                                reader->site);
+                if (m->marks != NULL)
+                    m->marks[at / ROW_BYTES + row] = m->mark;
                 for (uint32_t j = 0; j < HALVES; j++) {
                     uint32_t term = t + (m->is_transposed ? row : j),
                              side = i + (m->is_transposed ? j : row);
@@ -82,8 +88,7 @@ static void read_registers(const Thread *warp, bool is_f16, uint32_t step, doubl
     }
 }
 
-/* Element i of a lane's sums: rows lane / 4 and 8 below it, two columns side by side. */
-static uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns)
+uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns)
 {
     uint32_t row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     return row * columns + column;
@@ -144,17 +149,16 @@ void warp_wgmma(Engine *e, Thread *warp)
     bool is_f16 = (words[0] & FORM_F16) != 0,
          has_words = (words[0] & FORM_REGISTERS) != 0;
     uint32_t before = FORM_WORDS + (has_words ? steps * STEP_WORDS : 0);
-    Matrices x = {words[left], words[left + 1], words[left + 2],
-                  (words[0] & FORM_TRANSPOSED) != 0, is_f16},
-             y = {words[right], words[right + 1], words[right + 2],
-                  (words[0] & FORM_RIGHT_TRANSPOSED) != 0, is_f16};
+    Matrices x = matrices_of(&words[left], (words[0] & FORM_TRANSPOSED) != 0, is_f16),
+             y = matrices_of(&words[right], (words[0] & FORM_RIGHT_TRANSPOSED) != 0,
+                             is_f16);
     move_sums(warp, before, columns, sums, false);
     for (uint32_t step = 0; step < steps; step++) {
         if (has_words)
             read_registers(warp, is_f16, step, a);
         else
-            read_terms(e, warp, &x, step, first, ROWS, a);
-        read_terms(e, warp, &y, step, 0, columns, b);
+            matrices_read(e, warp, 1, &x, step, first, ROWS, a);
+        matrices_read(e, warp, 1, &y, step, 0, columns, b);
         for (uint32_t row = 0; row < ROWS; row++) {
             for (uint32_t column = 0; column < columns; column++) {
                 double sum = (double)sums[row * columns + column];
