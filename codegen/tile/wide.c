@@ -37,29 +37,95 @@ static GxMatrices words_of(TileLower *l, const TileSide *s, uint32_t steps,
     return (GxMatrices){.words = words};
 }
 
+/* How many coordinates along `dim` the tile has from `first` (i32) on, at most so many as there are; NULL: all. Where
+ * tiles belong to groups the last one of each is short. */
+static LLVMValueRef coordinates_left(TileLower *l, uint32_t dim, LLVMValueRef first)
+{
+    LLVMBuilderRef b = l->k->builder;
+    if (!tile_is_grouped(l->p, dim))
+        return NULL;
+    LLVMValueRef all = LLVMBuildSub(b, l->groups[GROUP_END], l->groups[GROUP_FIRST], "");
+    return LLVMBuildSub(b, all, first, "");
+}
+
+typedef struct WideProduct {
+    TileLower *l;
+    DType type;
+    const GxMatrices *left; /* of each piece of 64 rows */
+    GxMatrices right;
+    LLVMValueRef *rows; /* i1: some of a piece's are there; NULL: all */
+    uint32_t times, columns, steps;
+} WideProduct;
+
+/* All pieces by the first so many columns. */
+static void multiply_columns(const WideProduct *p, uint32_t columns, LLVMValueRef *sums)
+{
+    TileLower *l = p->l;
+    for (uint32_t i = 0; i < p->times; i++) {
+        LLVMValueRef *own = &sums[i * p->columns / 2],
+                     *before = arena_copy(l->k->arena, own, columns / 2 * sizeof *own);
+        GxIf some;
+        emit_if_begin(l->e, &some, p->rows != NULL ? p->rows[i] : NULL);
+        gx_wgmma(l->k, p->type, columns, p->steps, &p->left[i], &p->right, own);
+        emit_if_end_or(l->e, &some, own, before, columns / 2);
+    }
+}
+
+/* Of a tile that is short along the columns as few as are there: each number has its own instruction. */
+static void multiply_left(const WideProduct *p, LLVMValueRef left, LLVMValueRef *sums)
+{
+    TileLower *l = p->l;
+    LLVMBuilderRef b = l->k->builder;
+    uint32_t step = tile_wide_step(l->m, l->m->column), all = p->times * p->columns / 2;
+    for (uint32_t n = step; n <= p->columns; n += step) {
+        LLVMValueRef *before = arena_copy(l->k->arena, sums, all * sizeof *sums),
+                     is_more =
+                         LLVMBuildICmp(b, LLVMIntSGT, left, gx_i32(l->k, n - step), ""),
+                     is_enough = LLVMBuildICmp(b, LLVMIntSLE, left, gx_i32(l->k, n), "");
+        GxIf own;
+        emit_if_begin(l->e, &own,
+                      n == p->columns ? is_more
+                                      : LLVMBuildAnd(b, is_more, is_enough, ""));
+        multiply_columns(p, n, sums);
+        emit_if_end_or(l->e, &own, sums, before, all);
+    }
+}
+
 void tile_multiply_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
 {
     const TileMapping *m = l->m;
     LLVMBuilderRef b = l->k->builder;
     const TileDim *dims = l->p->dims;
-    uint32_t columns = (uint32_t)dims[m->column].size / m->warps[1],
-             groups = m->warps[0] >> WARPGROUP_LOG2,
-             times = (uint32_t)dims[m->row].size / WARPGROUP_ROWS / groups,
-             steps = (uint32_t)dims[m->term].size / WARPGROUP_TERMS;
+    uint32_t groups = m->warps[0] >> WARPGROUP_LOG2;
+    WideProduct p = {.l = l,
+                     .type = m->factors[0].value->dtype,
+                     .times = (uint32_t)dims[m->row].size / WARPGROUP_ROWS / groups,
+                     .columns = (uint32_t)dims[m->column].size / m->warps[1],
+                     .steps = (uint32_t)dims[m->term].size / WARPGROUP_TERMS};
     LLVMValueRef row_warp = LLVMBuildURem(b, l->warp, gx_i32(l->k, m->warps[0]), ""),
                  group = LLVMBuildLShr(b, row_warp, gx_i32(l->k, WARPGROUP_LOG2), ""),
                  side = LLVMBuildUDiv(b, l->warp, gx_i32(l->k, m->warps[0]), "");
-    GxMatrices right = matrices_from(l, &sides[1], m->column,
-                                     gx_mul_natural(l->k, side, gx_i32(l->k, columns)));
-    group = gx_mul_natural(l->k, group, gx_i32(l->k, times * WARPGROUP_ROWS));
+    side = gx_mul_natural(l->k, side, gx_i32(l->k, p.columns));
+    p.right = matrices_from(l, &sides[1], m->column, side);
+    group = gx_mul_natural(l->k, group, gx_i32(l->k, p.times * WARPGROUP_ROWS));
+    GxMatrices *left = ARENA_ARRAY(l->k->arena, GxMatrices, p.times);
     l->k->at = m->dot->inst->name;
-    for (uint32_t i = 0; i < times; i++) {
+    for (uint32_t i = 0; i < p.times; i++) {
         LLVMValueRef first =
-            gx_add_natural(l->k, group, gx_i32(l->k, i * WARPGROUP_ROWS));
-        GxMatrices left = sides[0].words != NULL
-                              ? words_of(l, &sides[0], steps, times, i)
-                              : matrices_from(l, &sides[0], m->row, first);
-        gx_wgmma(l->k, m->factors[0].value->dtype, columns, steps, &left, &right,
-                 &sums[i * columns / 2]);
+                         gx_add_natural(l->k, group, gx_i32(l->k, i * WARPGROUP_ROWS)),
+                     some = coordinates_left(l, m->row, first);
+        left[i] = sides[0].words != NULL ? words_of(l, &sides[0], p.steps, p.times, i)
+                                         : matrices_from(l, &sides[0], m->row, first);
+        if (some == NULL)
+            continue;
+        if (p.rows == NULL)
+            p.rows = ARENA_ARRAY(l->k->arena, LLVMValueRef, p.times);
+        p.rows[i] = LLVMBuildICmp(b, LLVMIntSGT, some, gx_i32(l->k, 0), "");
     }
+    p.left = left;
+    LLVMValueRef columns = coordinates_left(l, m->column, side);
+    if (columns != NULL)
+        multiply_left(&p, columns, sums);
+    else
+        multiply_columns(&p, p.columns, sums);
 }

@@ -364,6 +364,9 @@ const ContractionPlan *contraction_plan(Arena *a, const Instruction *inst);
 /* Tiles along one of its sides: of rows in groups at most, where each group begins with a tile of its own. */
 int64_t contraction_tiles(const ContractionPlan *p, const ContractionSide *s,
                           int64_t tile);
+/* The part of the tiles of m x n that have rows: of groups of about even sizes, whose last tile is half full. The
+ * others' blocks end at once. */
+double contraction_busy(const ContractionPlan *p, int64_t m, int64_t n);
 
 /* tile.c */
 typedef struct TilePlan {

@@ -273,6 +273,15 @@ static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *tar
     return false;
 }
 
+uint32_t tile_wide_step(const TileMapping *m, uint32_t dim)
+{
+    enum { STEPS = 8, LEAST = 16 }; /* each number of columns has its own instruction */
+    uint32_t columns = (uint32_t)m->program->dims[m->column].size / m->warps[1];
+    if (dim == m->row)
+        return WARPGROUP_ROWS;
+    return columns / STEPS < LEAST ? LEAST : columns / STEPS;
+}
+
 /* The next bits of dimension `dim`, of which *from have a place; `most` at most. */
 static void spread_bits(const TileMapping *m, LinearLayout *l, LinearInput input,
                         uint32_t dim, uint32_t *from, uint32_t all, uint32_t *most)

@@ -106,6 +106,9 @@ uint32_t tile_core_steps(const TileMapping *m);
 TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
                       uint32_t stages, const Target *target, const char **why);
 
+/* Of a side of a product by wgmma, row or column: so many coordinates at a time are left out behind the end of a group. */
+uint32_t tile_wide_step(const TileMapping *m, uint32_t dim);
+
 /* The layout in which the loop of a chain carries what its operand `op` begins. */
 const LinearLayout *tile_carried_layout(const TileChainMapping *m, const TileOp *op);
 /* Bits of a register's number that make a difference: others only repeat. */

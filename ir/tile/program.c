@@ -167,6 +167,17 @@ bool tile_has_coordinate(const TileProgram *p, uint32_t dim)
     return p->dims[dim].size > 1;
 }
 
+bool tile_is_grouped(const TileProgram *p, uint32_t dim)
+{
+    for (uint32_t i = 0; i < p->body.count; i++) {
+        const TileOp *op = p->body.ops[i];
+        if (op->kind == TILE_GROUP && op->rows != 0 &&
+            ix_depends(op->begin, IX_SYMBOL, dim))
+            return true;
+    }
+    return false;
+}
+
 bool tile_is_zero_behind(const TileOp *op, uint32_t dim)
 {
     if (op->kind == TILE_LOAD)

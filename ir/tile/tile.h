@@ -139,6 +139,8 @@ int64_t tile_count(const TileDim *d);
 int64_t tile_blocks(const TileProgram *p);
 /* Dimensions that have coordinates in tiles. */
 bool tile_has_coordinate(const TileProgram *p, uint32_t dim);
+/* Tiles along the dimension belong to groups: of the group's last one only some coordinates are there. */
+bool tile_is_grouped(const TileProgram *p, uint32_t dim);
 /* Every operation that makes a value keeps the zeros that loads give behind the extent of dimension `dim`: nobody
  * need make them for a dot. */
 bool tile_is_zero_behind(const TileOp *op, uint32_t dim);

@@ -205,6 +205,20 @@ int64_t contraction_tiles(const ContractionPlan *p, const ContractionSide *s,
     return (s->size + (is_grouped ? p->ragged.groups + 1 : 1) * (tile - 1)) / tile;
 }
 
+double contraction_busy(const ContractionPlan *p, int64_t m, int64_t n)
+{
+    if (p->ragged.mode != RAGGED_FREE)
+        return 1;
+    const ContractionSide *rows = p->y.operand == 0 ? &p->y : &p->x;
+    int64_t tile = rows == &p->y ? m : n;
+    double groups = (double)p->ragged.groups, size = (double)rows->size,
+           used = size / (double)tile + groups / 2,
+           one_each = groups < size ? groups : size,
+           tiles = (double)contraction_tiles(p, rows, tile);
+    used = used > one_each ? used : one_each;
+    return used < tiles ? used / tiles : 1;
+}
+
 void plan_contraction(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;

@@ -165,7 +165,8 @@ double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, uint32_t togethe
     const GpuRates *r = gpu_rates(device);
     int64_t blocks =
         contraction_tiles(p, &p->y, m) * contraction_tiles(p, &p->x, n) * p->batch_size;
-    int64_t waves = ceil_div(blocks * together, target_multiprocessors(d->target));
+    double busy = (double)(blocks * together) * contraction_busy(p, m, n);
+    int64_t waves = ceil_div((int64_t)busy, target_multiprocessors(d->target));
     double cycle = product_peak(factor_type(d), device) * percent / 100 /
                    device->multiprocessors / (r->mhz * 1e6);
     double multiply = 2 * (double)(m * n) / together / cycle;

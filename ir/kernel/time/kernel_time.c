@@ -121,12 +121,21 @@ static bool is_chain(const KernelWork *w)
            w->serial_cycles * 2 >= w->block_cycles;
 }
 
+/* How many blocks after the other the busiest of `places` has. Blocks that are not alike end one by one, within the time of a
+ * longest one: the last half of that behind the average (Graham 1966, "Bounds for certain multiprocessing anomalies",
+ * has all of it at worst). */
+static double rounds(const KernelWork *w, double places)
+{
+    double even = w->blocks / places;
+    return w->longest == 0 ? rounded_up(even) : larger(even + w->longest / 2, w->longest);
+}
+
 /* Units of the multiprocessor that has most blocks. */
 static void consider_units(const KernelWork *w, const GpuModel *d, Longest *l)
 {
     const GpuRates *r = gpu_rates(d);
     double clock = r->mhz * 1e6;
-    double even = w->blocks / d->multiprocessors, blocks = rounded_up(even);
+    double even = w->blocks / d->multiprocessors, blocks = rounds(w, d->multiprocessors);
     /* with most multiprocessors idle it is the loop of the others that takes the time */
     bool is_idle = even * 2 <= 1 && is_chain(w);
     const struct {
@@ -156,7 +165,7 @@ static void consider_memory(const KernelWork *w, const GpuModel *d, Longest *l)
     double at_peak = (w->read_bytes + w->written_bytes) / (d->gigabytes_per_second * 1e9);
     consider(l, LIMIT_MEMORY, at_peak / costs.memory_share, at_peak);
     double even = w->l2_bytes / (r->l2_bytes * clock);
-    double busiest = rounded_up(w->blocks / d->multiprocessors) / larger(w->blocks, 1);
+    double busiest = rounds(w, d->multiprocessors) / larger(w->blocks, 1);
     double one = w->l2_bytes * busiest / (costs.multiprocessor_bytes * clock);
     consider(l, LIMIT_L2, larger(even, one), even);
     double atomics = w->l2_atomics * costs.atomic_slice_bytes / (r->l2_bytes * clock);
@@ -180,7 +189,7 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
     consider_units(w, d, &l);
     consider_memory(w, d, &l);
     consider(&l, is_chain(w) ? LIMIT_CHAIN : LIMIT_LATENCY,
-             rounded_up(waves) * w->block_cycles / clock, -1);
+             rounds(w, resident * d->multiprocessors) * w->block_cycles / clock, -1);
     KernelTime t = {.seconds = l.seconds + costs.launch_seconds,
                     .limit = l.limit,
                     .waves = waves,

@@ -32,6 +32,7 @@ typedef struct KernelWork {
     uint64_t shared_bytes;
     uint32_t registers;   /* of a thread: an estimate */
     WorkCounts counts;    /* of a block: the average */
+    double longest;       /* block of uneven ones, by the average; 0: all are alike */
     double block_cycles;  /* that a block takes with a multiprocessor for itself */
     double serial_cycles; /* of them: in the loop that takes longest */
     double serial_steps;  /* trips of that loop */

@@ -62,9 +62,8 @@ double work_wide_products(WorkBuilder *b, const struct TileMapping *m, bool load
 /* Cycles of a multiprocessor for so many operations of products, at so many percent of the tensor cores' rate. */
 double work_product_cycles(const WorkBuilder *b, DType factor, double operations,
                            double percent);
-/* Tiles of the terms that a block of tiles of y by x takes on average: of groups of even sizes, whose last tile is half
- * full. */
-double work_tile_steps(const ContractionPlan *c, int64_t y, int64_t x, int64_t depth);
+/* Tiles of the terms that a block takes on average: of groups of even sizes, whose last tile is half full. */
+double work_tile_steps(const ContractionPlan *c, int64_t depth);
 uint32_t work_log2(int64_t n); /* of the power of two that is not below n */
 
 /* -- tile programs (work_program.c) ----------------------------------------------------------------- */

@@ -145,10 +145,17 @@ static double trips_of(const ProgramWork *w, const TileOp *loop)
 {
     if (loop->most == NULL || !kernel_kind_is(w->d->kind, KERNEL_CONTRACTS))
         return work_tile_trips(w->t.p, loop);
+    return work_tile_steps(w->d->plan.tile->contraction, w->t.p->dims[loop->dim].size);
+}
+
+/* Of the blocks those that have something to do. */
+static double busy(const KernelDesign *d, const TileProgram *p)
+{
     enum { SLOW = 1, FAST }; /* behind the batch (ir/tile/build.c) */
-    const TileDim *dims = w->t.p->dims;
-    return work_tile_steps(w->d->plan.tile->contraction, dims[SLOW].size, dims[FAST].size,
-                           dims[loop->dim].size);
+    if (!kernel_kind_is(d->kind, KERNEL_CONTRACTS))
+        return 1;
+    return contraction_busy(d->plan.tile->contraction, p->dims[SLOW].size,
+                            p->dims[FAST].size);
 }
 
 static void loop(ProgramWork *w, const TileOp *op)
@@ -254,6 +261,7 @@ bool work_tileir(const KernelDesign *d, KernelWork *out)
                          .shared_bytes = (uint64_t)(shared < most ? shared : most)};
     ProgramWork w = {.d = d};
     WorkBuilder *b = work_begin(&own);
+    b->blocks *= busy(d, p);
     work_tile_begin(&w.t, b, p, hints.blocks);
     if (!target_has(d->target,
                     FEATURE_TCGEN05)) /* else sums are in memory of their own */

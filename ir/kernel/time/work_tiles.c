@@ -404,11 +404,28 @@ double work_wide_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
                                b->rates->wide * costs.tile_share);
 }
 
+/* The part of a tile's rows that is multiplied, on average: what is there, and half of a step at the end of a group. */
+static double part_multiplied(const Product *p, const TileMapping *m)
+{
+    const ContractionPlan *c = p->plan;
+    const int64_t *tile = p->design->config.tile;
+    if (c->ragged.mode != RAGGED_FREE || !m->is_wide)
+        return 1;
+    int side = c->y.operand == 0 ? SLOW : FAST;
+    bool is_row = m->factors[0].value == m->dot->operands[side];
+    double step = tile_wide_step(m, is_row ? m->row : m->column),
+           tiles = (double)contraction_tiles(c, side_of(p, side), tile[side]) *
+                   contraction_busy(c, tile[SLOW], tile[FAST]),
+           rows = (double)c->ragged.extent + (double)c->ragged.groups * step / 2,
+           all = tiles * (double)tile[side];
+    return rows < all ? rows / all : 1;
+}
+
 /* Of one stage. */
 static void multiply_wide(const Product *p, const TileMapping *m)
 {
     WorkBuilder *b = p->b;
-    double times, cycles = work_wide_products(b, m, true, &times);
+    double times, cycles = work_wide_products(b, m, true, &times) * part_multiplied(p, m);
     if (work_reads_windows(p->plan->inst))
         cycles /= costs.tile_window_share;
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / (double)tile_warps(m));
@@ -455,19 +472,11 @@ static void add_slices(const Product *p, const TileMapping *m)
     work_instructions(p->b, op_cost(OP_ADD, m->dot->dtype), sums);
 }
 
-double work_tile_steps(const ContractionPlan *c, int64_t y, int64_t x, int64_t depth)
+double work_tile_steps(const ContractionPlan *c, int64_t depth)
 {
-    double all = (double)tiles_of(c->depth, depth);
     if (c->ragged.mode == RAGGED_SUMMED)
         return (double)c->depth / (double)c->ragged.groups / (double)depth + 0.5;
-    if (c->ragged.mode == RAGGED_NONE)
-        return all;
-    bool is_slow = c->y.operand == 0;
-    const ContractionSide *rows = is_slow ? &c->y : &c->x;
-    int64_t tile = is_slow ? y : x;
-    double used = (double)rows->size / (double)tile + (double)c->ragged.groups / 2,
-           tiles = (double)contraction_tiles(c, rows, tile);
-    return used < tiles ? all * used / tiles : all;
+    return (double)tiles_of(c->depth, depth);
 }
 
 void work_tile(const KernelDesign *d, KernelWork *out)
@@ -481,12 +490,12 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     DType factor = by_side[SLOW]->value->dtype;
     Product p = product_begin(d, c, factor, dtype_info[factor].bits / 8);
     WorkBuilder *b = p.b;
+    b->blocks *= contraction_busy(c, config->tile[SLOW], config->tile[FAST]);
     double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
     int64_t steps = tiles_of(c->depth, config->depth);
-    const IndexExpr *step = work_loop_begin(
-        b, work_tile_steps(c, config->tile[SLOW], config->tile[FAST], config->depth),
-        steps, (double)m->stages);
+    const IndexExpr *step =
+        work_loop_begin(b, work_tile_steps(c, config->depth), steps, (double)m->stages);
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
     for (int side = SLOW; side <= FAST; side++) {
         p.is_held = by_side[side]->is_held;
@@ -511,4 +520,6 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     write_part(&p, each / part, part, (uint32_t)part);
     product_end(&p, out);
     out->product_type = factor;
+    out->longest =
+        m->is_wide && c->ragged.mode == RAGGED_FREE ? 1 / part_multiplied(&p, m) : 0;
 }
