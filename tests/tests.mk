@@ -15,7 +15,7 @@
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
 REPLAYS := $(patsubst tests/fuzz/corpus/%.hex,$(B)/replay-%,$(wildcard tests/fuzz/corpus/*.hex))
 FUZZ_C  := $(wildcard tests/fuzz/*.c)
-FUZZ_RT := execute api store
+FUZZ_RT := execute api store file world
 FUZZ_EMU := device emulator
 MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(patsubst %,tests/fuzz/%.c,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZ_C)))
 .PHONY: check-torch fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
@@ -82,7 +82,7 @@ FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer 
 # The FUZZ_RT take the runtime and programs that are there: no compiler, but the emulator.
 $(filter-out $(patsubst %,$(B)/fuzz-%,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	$(FUZZ_LINK)
-$(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit watch folder) $(patsubst %,tests/unit/shared/%.c,artefact refusing) $(GXRT_C)) $(GXEMU)
+$(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit folder look place values watch) $(patsubst %,tests/unit/shared/%.c,artefact refusing) $(GXRT_C)) $(GXEMU)
 	$(FUZZ_LINK) -lcmocka
 # Those of the emulator alone, which they have in them: they tell it how to behave.
 $(FUZZ_EMU:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/shared/watch.c tests/fuzz/shared/folder.c $(GXRT_C) $(EMU_C))
@@ -118,7 +118,7 @@ FUZZ_MODULES := $(sort $(wildcard tests/*/*.hlo tests/*/*/*.hlo tests/*/*/*/*.hl
 $(B)/programs/modules.txt: tests/fuzz/modules.py $(FUZZ_MODULES)
 	@mkdir -p $(@D)
 	$(Q)python3 $< $@ $(FUZZ_MODULES)
-$(B)/replay-execute $(B)/replay-api $(B)/replay-emulator: $(FUZZ_PROGRAMS) $(GXEMU)
+$(B)/replay-execute $(B)/replay-api $(B)/replay-emulator $(B)/replay-file $(B)/replay-world: $(FUZZ_PROGRAMS) $(GXEMU)
 $(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU) $(B)/programs/modules.txt
 
 # Each allocation, read, write, open, process and thread of small runs fails once; make faults

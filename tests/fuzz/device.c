@@ -55,6 +55,7 @@ typedef enum Kind {
     DO_PAUSE,
     DO_PROMISE, /* too much of an argument */
     DO_RETURN,
+    DO_PROXY_FENCE,
     KINDS
 } Kind;
 
@@ -210,6 +211,9 @@ static bool carry_out(gxemu_block *b, const void *args, const uint8_t *at)
     case DO_PAUSE:
         for (int i = 0; i < 4 << at[AT_BYTES] % 10; i++)
             gxemu_pause(b, site_of(at));
+        return true;
+    case DO_PROXY_FENCE:
+        gxemu_proxy_fence(b, site_of(at));
         return true;
     case DO_PROMISE:
         gxemu_fault(b, at[AT_ARGUMENT] % (ARRAYS + 2), offset_of(b, at), 0, site_of(at),

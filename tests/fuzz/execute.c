@@ -11,6 +11,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/shared/edit.h"
 #include "tests/fuzz/shared/folder.h"
+#include "tests/fuzz/shared/look.h"
+#include "tests/fuzz/shared/values.h"
 #include "tests/unit/shared/artefact.h"
 
 static const char *const names[] = {
@@ -18,12 +20,7 @@ static const char *const names[] = {
     "calls",          "solvers",      "transfers",   "narrow",
     "graphs",         "memory",       "tuned",       "attention-gradients",
     "norm-gradients", "block-scaled", "chosen",      "tuned-products"};
-enum {
-    PROGRAMS = sizeof names / sizeof *names,
-    VALUES_MOST = 32,
-    DEVICES_MOST = 2,
-    SECONDS = 10
-};
+enum { PROGRAMS = sizeof names / sizeof *names, SECONDS = 10 };
 
 typedef enum RunBits {
     RUN_GRAPHS = 1,    /* as graphs of CUDA */
@@ -46,29 +43,15 @@ static struct {
 
 /* --- the programs -------------------------------------------------------------------------- */
 
-static void *read_file(const char *path, size_t *out_size)
-{
-    FILE *f = fopen(path, "rb");
-    PROMISE(f != NULL, "no %s: tests/fuzz/run makes it", path);
-    fseek(f, 0, SEEK_END);
-    *out_size = (size_t)ftell(f);
-    rewind(f);
-    void *bytes = aligned_alloc(64, (*out_size + 64) / 64 * 64);
-    PROMISE(bytes != NULL && fread(bytes, 1, *out_size, f) == *out_size, "%s", path);
-    fclose(f);
-    return bytes;
-}
-
 static void load(int i)
 {
     static const char *const kept[] = {PLAN_ELF_CONST, PLAN_ELF_EMU, PLAN_ELF_IMAGES};
-    char path[4200], error[512];
+    char error[512];
     PlanElfSection s;
-    snprintf(path, sizeof path, "%s/programs/%s.cubin", fuzz_folder(), names[i]);
-    programs[i].file = read_file(path, &programs[i].size);
+    programs[i].file = look_read(names[i], &programs[i].size);
     PROMISE(plan_elf_find(programs[i].file, programs[i].size, PLAN_ELF_PLAN, &s) &&
                 plan_read(&programs[i].plan, s.bytes, s.size, error, sizeof error),
-            "%s: no plan", path);
+            "%s: no plan", names[i]);
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
         if (plan_elf_find(programs[i].file, programs[i].size, kept[k], &s))
             programs[i].sections[programs[i].section_count++] =
@@ -174,55 +157,6 @@ static void on_trial(void *user, const gxrt_trial *trial)
             "a trial without a name");
 }
 
-typedef struct Values {
-    gxrt_buffer arguments[DEVICES_MOST][VALUES_MOST], results[DEVICES_MOST][VALUES_MOST];
-    gxrt_run runs[DEVICES_MOST];
-} Values;
-
-/* A buffer for each value; an alias takes that of its argument where it must. */
-static bool make_values(const gxrt_program *p, gxrt_session *s, size_t device, Values *v)
-{
-    static const unsigned char data[1 << 16];
-    gxrt_program_info info = {.struct_size = sizeof info};
-    if (gxrt_program_get_info(p, &info) != GXRT_OK || info.argument_count > VALUES_MOST ||
-        info.result_count > VALUES_MOST)
-        return false;
-    for (size_t i = 0; i < info.argument_count + info.result_count; i++) {
-        bool is_result = i >= info.argument_count;
-        size_t k = is_result ? i - info.argument_count : i;
-        gxrt_value_info about = {.struct_size = sizeof about};
-        gxrt_buffer *b = is_result ? &v->results[device][k] : &v->arguments[device][k];
-        if ((is_result ? gxrt_program_get_result(p, k, &about)
-                       : gxrt_program_get_argument(p, k, &about)) != GXRT_OK ||
-            about.bytes > sizeof data)
-            return false;
-        *b = (gxrt_buffer){.struct_size = sizeof *b, .bytes = about.bytes};
-        if (is_result && about.must_alias)
-            b->data = v->arguments[device][about.alias].data;
-        else if (gxrt_allocate(s, device, about.bytes, &b->data) != GXRT_OK ||
-                 gxrt_copy_to_device(s, device, b->data, data, about.bytes) != GXRT_OK)
-            return false;
-    }
-    v->runs[device] = (gxrt_run){sizeof(gxrt_run),     NULL,
-                                 v->arguments[device], info.argument_count,
-                                 v->results[device],   info.result_count};
-    return true;
-}
-
-static void free_values(gxrt_session *s, size_t device, Values *v)
-{
-    for (size_t i = 0; i < VALUES_MOST; i++) {
-        void *mine = v->arguments[device][i].data;
-        gxrt_free(s, device, mine);
-        for (size_t k = 0; k < VALUES_MOST; k++) {
-            if (v->results[device][k].data == mine)
-                v->results[device][k].data = NULL;
-        }
-    }
-    for (size_t k = 0; k < VALUES_MOST; k++)
-        gxrt_free(s, device, v->results[device][k].data);
-}
-
 /* Runs three times; the status of the first call that failed. */
 static gxrt_status run(const gxrt_program *p, gxrt_session *s, unsigned bits)
 {
@@ -231,10 +165,10 @@ static gxrt_status run(const gxrt_program *p, gxrt_session *s, unsigned bits)
     gxrt_status st = gxrt_session_get_info(s, &info);
     memset(&values, 0, sizeof values);
     memset(&others, 0, sizeof others);
-    bool ok = st == GXRT_OK && info.device_count <= DEVICES_MOST;
+    bool ok = st == GXRT_OK && info.device_count <= VALUES_DEVICES;
     for (size_t d = 0; ok && d < info.device_count; d++)
-        ok = make_values(p, s, d, &values) &&
-             (!(bits & RUN_MOVED) || make_values(p, s, d, &others));
+        ok = values_make(p, s, d, &values) &&
+             (!(bits & RUN_MOVED) || values_make(p, s, d, &others));
     for (int i = 0; ok && i < 3 && st == GXRT_OK; i++)
         st = gxrt_execute(s, info.device_count, values.runs);
     if (ok && st == GXRT_OK && (bits & RUN_MOVED))
@@ -246,11 +180,11 @@ static gxrt_status run(const gxrt_program *p, gxrt_session *s, unsigned bits)
         .struct_size = sizeof tuner, .agree = on_results, .trial = on_trial};
     if (ok && st == GXRT_OK && (bits & RUN_TUNE))
         st = gxrt_tune(s, info.device_count, values.runs, &tuner);
-    for (size_t d = 0; d < info.device_count && d < DEVICES_MOST; d++) {
+    for (size_t d = 0; d < info.device_count && d < VALUES_DEVICES; d++) {
         gxrt_status done = gxrt_synchronize(s, d);
         st = st == GXRT_OK ? done : st;
-        free_values(s, d, &values);
-        free_values(s, d, &others);
+        values_free(s, d, &values);
+        values_free(s, d, &others);
     }
     return st;
 }
@@ -271,7 +205,7 @@ static gxrt_status open_and_run(const gxrt_program *p, unsigned bits)
                                     .library_path = fuzz_folder(),
                                     .host_calls = calls,
                                     .host_call_count = bits & RUN_NO_CALLS ? 0 : 1,
-                                    .exact_emulated_devices = DEVICES_MOST,
+                                    .exact_emulated_devices = VALUES_DEVICES,
                                     .replicas = bits & RUN_REPLICAS ? 2 : 0,
                                     .log = on_log,
                                     .timeout_seconds = 1,
@@ -286,8 +220,7 @@ static gxrt_status open_and_run(const gxrt_program *p, unsigned bits)
     return st;
 }
 
-/* Everything that the program says of itself. */
-static void look(const gxrt_program *p, const Plan *plan)
+static void print(const Plan *plan)
 {
     char *text = NULL;
     size_t length = 0;
@@ -297,18 +230,6 @@ static void look(const gxrt_program *p, const Plan *plan)
     fclose(out);
     PROMISE(length != 0, "a plan without words");
     free(text);
-    gxrt_variant_info v = {.struct_size = sizeof v};
-    gxrt_command_info c = {.struct_size = sizeof c};
-    gxrt_memory_info m = {.struct_size = sizeof m};
-    PROMISE(gxrt_program_get_variant(p, 0, &v) == GXRT_OK, "no variant");
-    for (size_t i = 0; i < v.command_count; i++) {
-        PROMISE(gxrt_program_get_command(p, 0, i, &c) == GXRT_OK, "no command");
-        PROMISE(strlen(c.name) + strlen(c.what) < 1 << 20, "a long name");
-    }
-    for (size_t i = 0; i < v.buffer_count; i++)
-        PROMISE(gxrt_program_get_memory(p, 0, i, &m) == GXRT_OK, "no memory");
-    for (size_t i = 0; i < v.step_count; i++)
-        PROMISE(gxrt_program_get_step(p, 0, i) != NULL, "no step");
 }
 
 /* Of the emulated driver, from now on; 0: none. */
@@ -354,7 +275,8 @@ void fuzz_input(const uint8_t *data, size_t size)
     Plan plan;
     if (st == GXRT_OK && plan_elf_find(file, bytes, PLAN_ELF_PLAN, &section) &&
         plan_read(&plan, section.bytes, section.size, error, sizeof error)) {
-        look(p, &plan);
+        print(&plan);
+        look_program(p);
         bool runs = !(bits & RUN_NEVER) &&
                     (!is_edited || (work_of(&plan) < 20000 && is_small(&plan)));
         fail_call(fails ? data[2] | data[3] << 8 : 0);

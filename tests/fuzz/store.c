@@ -16,6 +16,7 @@
 #include "ir/base/clock.h"
 #include "runtime/collective/store.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/shared/place.h"
 
 enum {
     RANKS = 4096, /* of the server, one for each input until it is made again */
@@ -23,27 +24,6 @@ enum {
     KEY_BYTES = STORE_MOST_KEY,
     SECONDS_MOST = 8
 };
-
-typedef struct Place {
-    struct sockaddr_in socket;
-    char address[64]; /* as a store's */
-} Place;
-
-/* A socket that listens on a free port. */
-static int choose_place(Place *out)
-{
-    socklen_t size = sizeof out->socket;
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    out->socket =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    struct sockaddr *to = (struct sockaddr *)&out->socket;
-    PROMISE(s >= 0 && bind(s, to, size) == 0 && listen(s, 16) == 0 &&
-                getsockname(s, to, &size) == 0,
-            "no port");
-    snprintf(out->address, sizeof out->address, "tcp://k@127.0.0.1:%u",
-             ntohs(out->socket.sin_port));
-    return s;
-}
 
 static void check(gxrt_status st, const char *what)
 {
@@ -62,7 +42,7 @@ static void make_server(void)
     if (server != NULL && next_rank < RANKS)
         return;
     store_close(server);
-    close(choose_place(&server_place));
+    close(place_choose(&server_place));
     PROMISE(store_open(server_place.address, 0, RANKS, &server) == GXRT_OK, "%s",
             gxrt_last_error());
     next_rank = 1;
@@ -190,7 +170,7 @@ static void be_rank(const uint8_t *data, size_t size)
     Place own;
     Store *s;
     uint64_t value = 7;
-    a.socket = choose_place(&own);
+    a.socket = place_choose(&own);
     PROMISE(pthread_create(&thread, NULL, answer, &a) == 0, "no thread");
     PROMISE(store_open(own.address, 1, 2, &s) == GXRT_OK, "%s", gxrt_last_error());
     double start = seconds_now();
