@@ -77,9 +77,13 @@ static uint32_t epilogue(const MatmulCall *call)
     static const uint32_t of[] = {[ACTIVATION_NONE] = 0,
                                   [ACTIVATION_RELU] = CUBLASLT_EPILOGUE_RELU,
                                   [ACTIVATION_GELU] = CUBLASLT_EPILOGUE_GELU};
-    uint32_t bits =
-        (call->keeps_argument ? CUBLASLT_EPILOGUE_GELU_AUX : of[call->activation]) |
-        (call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : 0);
+    static const uint32_t of_second[] = {
+        [MATMUL_NO_SECOND] = 0,
+        [MATMUL_ARGUMENT] = CUBLASLT_EPILOGUE_GELU_AUX,
+        [MATMUL_SUMS_LHS] = CUBLASLT_EPILOGUE_BGRADB, /* it is the library's B */
+        [MATMUL_SUMS_RHS] = CUBLASLT_EPILOGUE_BGRADA};
+    uint32_t bits = of[call->activation] | of_second[call->second] |
+                    (call->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : 0);
     return bits != 0 ? bits : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -223,7 +227,10 @@ void cublaslt_add_matmul(Variant *v, const Instruction *inst)
         if (call.scales[i] != NULL)
             args[scales[i]] = slice_arg(v, call.scales[i], PLAN_READ);
     }
-    add_command(v, inst, &m, args, PLAN_MATMUL_AUX, LEAST_VERSION);
+    int second = call.second == MATMUL_SUMS_LHS || call.second == MATMUL_SUMS_RHS
+                     ? PLAN_MATMUL_BIAS
+                     : PLAN_MATMUL_AUX;
+    add_command(v, inst, &m, args, second, LEAST_VERSION);
 }
 
 void cublaslt_add_block_scaled(Variant *v, const Instruction *call)

@@ -1,6 +1,8 @@
 /* See matmul.h. */
 #include "ir/kernel/matmul.h"
 
+#include "ir/analysis/collective.h"
+
 #include "ir/attribute/config.h"
 #include "ir/literal.h"
 
@@ -212,6 +214,41 @@ bool matmul_argument_fits(const Instruction *dot)
     return matmul_activation_fits(dot) && matmul_shape(dot, &s) && s.n % 8 == 0;
 }
 
+static bool has_dims_of(Ints a, Ints b)
+{
+    bool all = a.count == b.count;
+    for (uint32_t i = 0; i < a.count; i++)
+        all = all && ints_contain(b, a.data[i]);
+    return all;
+}
+
+static const Instruction *behind_convert(const Instruction *x)
+{
+    return x->op == OP_CONVERT && dtype_is_float(x->operands[0]->shape->dtype)
+               ? x->operands[0]
+               : x;
+}
+
+/* Factors of f32 would be rounded before they are added up. */
+bool matmul_sum_fits(const Instruction *dot, uint32_t side, const Instruction *factor,
+                     const Instruction *sum, DType type)
+{
+    MatmulShape s;
+    const Instruction *reduce = behind_convert(sum);
+    if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
+        collective_reduction(inst_called(reduce, 0)) != OP_ADD ||
+        !inst_is_constant_scalar(reduce->operands[1], 0) ||
+        dtype_info[reduce->shape->dtype].bits > 32 ||
+        (reduce->operands[0] != factor && behind_convert(reduce->operands[0]) != factor))
+        return false;
+    Ints sums =
+        inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
+    return dtype_is_half(factor->shape->dtype) && sum->shape->dtype == type &&
+           (type == DT_F32 || dtype_is_half(type)) && shape_is_row_major(sum->shape) &&
+           has_dims_of(sums, inst_ints(reduce, ATTR_DIMENSIONS)) &&
+           matmul_shape(dot, &s) && s.batch == 1;
+}
+
 static bool is_marked(const Instruction *inst)
 {
     return config_is(inst, CONFIG_LIBRARY, library);
@@ -288,23 +325,24 @@ static bool scaled_call(const Instruction *fusion, MatmulCall *out)
     return out->lhs != NULL && out->rhs != NULL && shape_is_row_major(fusion->shape);
 }
 
-/* The results beside the first. */
-static bool take_results(const Instruction *root, const ActivationForm *form,
-                         MatmulCall *out)
+/* What stands beside the first result. */
+static bool take_second(const Instruction *root, const ActivationForm *form,
+                        MatmulCall *out)
 {
     if (root->op != OP_TUPLE)
         return true;
-    out->keeps_argument = form->activation == ACTIVATION_GELU &&
-                          root->operand_count == 2 && root->operands[1] == form->argument;
-    return out->keeps_argument;
-}
-
-static bool all_layouts_equal(const Instruction *fusion, const Shape *s)
-{
-    bool equal = true;
-    for (size_t leaf = 0; leaf < shape_leaf_count(fusion->shape); leaf++)
-        equal = equal && shape_layouts_equal(shape_leaf(fusion->shape, leaf), s);
-    return equal;
+    if (root->operand_count != 2)
+        return false;
+    const Instruction *second = root->operands[1], *dot = out->dot;
+    bool is_plain = form->activation == ACTIVATION_NONE && out->bias == NULL;
+    if (form->activation == ACTIVATION_GELU && second == form->argument &&
+        matmul_argument_fits(dot))
+        out->second = MATMUL_ARGUMENT;
+    else if (is_plain && matmul_sum_fits(dot, 0, dot->operands[0], second, out->type))
+        out->second = MATMUL_SUMS_LHS;
+    else if (is_plain && matmul_sum_fits(dot, 1, dot->operands[1], second, out->type))
+        out->second = MATMUL_SUMS_RHS;
+    return out->second != MATMUL_NO_SECOND;
 }
 
 static bool fusion_call(const Instruction *fusion, MatmulCall *out)
@@ -315,8 +353,6 @@ static bool fusion_call(const Instruction *fusion, MatmulCall *out)
     out->activation = form.activation;
     if (form.activation != ACTIVATION_NONE)
         x = form.argument;
-    if (!take_results(root, &form, out))
-        return false;
     while (x->op == OP_ADD) {
         uint32_t sum = x->operands[1]->op == OP_DOT || x->operands[1]->op == OP_ADD;
         if (!take_added(fusion, x->operands[!sum], &broadcast, out))
@@ -330,8 +366,8 @@ static bool fusion_call(const Instruction *fusion, MatmulCall *out)
     out->rhs = outside(fusion, x->operands[1]);
     return out->lhs != NULL && out->rhs != NULL && may_add(out, broadcast) &&
            (out->activation == ACTIVATION_NONE || matmul_activation_fits(x)) &&
-           (!out->keeps_argument || matmul_argument_fits(x)) &&
-           all_layouts_equal(fusion, x->shape);
+           shape_layouts_equal(shape_leaf(fusion->shape, 0), x->shape) &&
+           take_second(root, &form, out);
 }
 
 /* A matrix, or a tuple of them. */

@@ -2,8 +2,8 @@
  * library makes it: backend_config={"library":"cublaslt"}. A marked dot stays alone and becomes a
  * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
  * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both, and relu or gelu of
- * the sum, of which gelu's argument may be a second result; or, of products of f8, of two numbers that it multiplies
- * them with and of a conversion to 16 bits. */
+ * the sum; or, of products of f8, of two numbers that it multiplies them with and of a conversion to 16 bits. A second
+ * result may be gelu's argument, or what a factor gives when it is added up along k. */
 #ifndef GXC_IR_KERNEL_MATMUL_H
 #define GXC_IR_KERNEL_MATMUL_H
 
@@ -46,6 +46,19 @@ bool matmul_activation_fits(const Instruction *dot);
 /* And stores gelu's argument, too. */
 bool matmul_argument_fits(const Instruction *dot);
 
+/* `sum` is what operand `side` of the dot, `factor`, gives when it is added up along k, as the library gives it beside a
+ * result of the type. */
+bool matmul_sum_fits(const Instruction *dot, uint32_t side, const Instruction *factor,
+                     const Instruction *sum, DType type);
+
+/* The second result. */
+typedef enum MatmulSecond {
+    MATMUL_NO_SECOND,
+    MATMUL_ARGUMENT, /* of the activation */
+    MATMUL_SUMS_LHS,
+    MATMUL_SUMS_RHS
+} MatmulSecond;
+
 /* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
  * of a fusion. */
 typedef struct MatmulCall {
@@ -56,8 +69,8 @@ typedef struct MatmulCall {
         *scales[2]; /* numbers of f32 that products of f8 are multiplied with, or NULL */
     double alpha;   /* a constant, likewise; else 1 */
     Activation activation; /* of all that */
-    bool keeps_argument;   /* of the activation: it is the second result */
-    DType type;            /* of the result, to which it is rounded once */
+    MatmulSecond second;
+    DType type; /* of the result, to which it is rounded once */
 } MatmulCall;
 
 /* False: the library does not make it, or cannot: a text may mark anything. */

@@ -31,8 +31,7 @@ struct cublasLtMatmulDescOpaque {
     int32_t compute, scale_type, pointer_mode;
     int32_t transpose_a, transpose_b;
     uint32_t epilogue;
-    const void *bias;
-    void *aux;
+    void *bias, *aux;
     int64_t aux_ld, aux_batch_stride;
     const void *scale[4]; /* A, B, C, D */
     void *amax_d;
@@ -365,9 +364,13 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
     m->has_gelu =
         e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS || has_aux;
     bool has_bias = (e & CUBLASLT_EPILOGUE_BIAS) != 0;
+    bool has_sums = e == CUBLASLT_EPILOGUE_BGRADA || e == CUBLASLT_EPILOGUE_BGRADB;
     if (e != CUBLASLT_EPILOGUE_DEFAULT && e != CUBLASLT_EPILOGUE_BIAS && !m->has_relu &&
-        !m->has_gelu)
+        !m->has_gelu && !has_sums)
         return refuse(LT_NOT_SUPPORTED, "the emulator does not have this epilogue");
+    if (has_sums && (m->batches != 1 || dtype_info[m->a.type].bits < 16))
+        return refuse(LT_NOT_SUPPORTED, "the emulator adds up the factors of one product "
+                                        "only, and none of 8 bits or less");
     m->bias_type = desc->bias_type < 0 ? m->d.type : type_find((uint32_t)desc->bias_type);
     m->aux_type = desc->aux_type < 0 ? m->d.type : type_find((uint32_t)desc->aux_type);
     m->aux_ld = desc->aux_ld;
@@ -375,8 +378,10 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
     if (m->bias_type == DT_INVALID || m->aux_type == DT_INVALID)
         return refuse(LT_NOT_SUPPORTED, "the emulator does not have this type of bias");
     m->bias = has_bias ? desc->bias : NULL;
+    if (has_sums)
+        m->sums[e == CUBLASLT_EPILOGUE_BGRADB] = desc->bias;
     m->aux = has_aux ? desc->aux : NULL;
-    if ((has_bias && desc->bias == NULL) || (has_aux && desc->aux == NULL))
+    if (((has_bias || has_sums) && desc->bias == NULL) || (has_aux && desc->aux == NULL))
         return refuse(LT_INVALID_VALUE, "the epilogue's pointer is NULL");
     if (has_aux && (m->aux_ld < 0 || m->aux_ld % 8 != 0 ||
                     (uint64_t)m->aux_ld < d->rows || m->aux_batch_stride % 8 != 0 ||
@@ -549,6 +554,13 @@ static bool matmul_check(MatmulOperation *op, Finding *out)
         !range_check(m->bias, m->d.rows * dtype_info[m->bias_type].storage, m->bias_type,
                      true, "bias", out))
         return false;
+    for (int i = 0; i < 2; i++) {
+        uint64_t n = i == 0 ? m->d.rows : m->d.columns;
+        if (m->sums[i] != NULL &&
+            !range_check(m->sums[i], n * dtype_info[m->bias_type].storage, m->bias_type,
+                         false, "sums of a factor", out))
+            return false;
+    }
     if (m->amax != NULL &&
         !range_check(m->amax, 4, DT_F32, false, "greatest value of D", out))
         return false;

@@ -184,6 +184,23 @@ static void tile_run(const Matmul *m, uint64_t batch, const Panels *a, const Pan
                            a->is_double ? wide[r][c] : (double)narrow[r][c]);
 }
 
+static void sums_store(const Matmul *m, const Panels *p, unsigned char *out)
+{
+    for (uint64_t line = 0; line < p->lines; line++) {
+        double wide = 0;
+        float narrow = 0;
+        for (uint64_t k = 0; k < p->k; k++) {
+            uint64_t at = (line / p->width * p->k + k) * p->width + line % p->width;
+            if (p->is_double)
+                wide += ((const double *)p->data)[at];
+            else
+                narrow += ((const float *)p->data)[at];
+        }
+        element_set(m->bias_type, out + line * dtype_info[m->bias_type].storage,
+                    p->is_double ? wide : (double)narrow);
+    }
+}
+
 bool matmul_run(const Matmul *m)
 {
     DTypeClass class = dtype_info[m->a.type].class;
@@ -205,6 +222,10 @@ bool matmul_run(const Matmul *m)
             for (uint64_t column = 0; column < m->d.columns; column += COLUMNS)
                 tile_run(m, batch, &a, &b, row, column);
     }
+    if (m->sums[0] != NULL)
+        sums_store(m, &a, m->sums[0]);
+    if (m->sums[1] != NULL)
+        sums_store(m, &b, m->sums[1]);
     free(a.data);
     free(b.data);
     return true;

@@ -1,6 +1,6 @@
 /* Matrix products on the CPU, as cublasLtMatmul defines them:
  *   D = scale_d * epilogue(alpha * scale_a * scale_b * op(A) op(B) + beta * scale_c * C + bias)
- * Sums run over k upwards, in f64 for f64 and integer results, else in f32. */
+ * Sums run over k upwards, in f64 for f64 and integer results, else in f32. So do those of a factor along k. */
 #ifndef GXC_RUNTIME_EMU_MATMUL_H
 #define GXC_RUNTIME_EMU_MATMUL_H
 
@@ -39,6 +39,7 @@ typedef struct Matmul {
     bool has_relu, has_gelu;
     DType bias_type;
     const unsigned char *bias; /* one for each row of D, or NULL */
+    unsigned char *sums[2];    /* of bias_type: get op(A)'s or op(B)'s along k, or NULL */
     DType aux_type;
     unsigned char *aux; /* column-major, gets what GELU is applied to; or NULL */
     int64_t aux_ld, aux_batch_stride;

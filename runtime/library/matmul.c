@@ -68,6 +68,8 @@ static cublasStatus_t set_aux(const CublasltApi *lt, const PlanMatmul *m,
 
 static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matmul *out)
 {
+    const uint32_t bias_bits =
+        CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB;
     /* the heuristic only wants to see that there will be a bias or scales, and how aligned */
     void *anywhere = (void *)(uintptr_t)m->alignment;
     cublasStatus_t r = lt->desc_create(&out->desc, (int)m->compute, (int)m->scale_type);
@@ -82,10 +84,10 @@ static cublasStatus_t make_desc(const CublasltApi *lt, const PlanMatmul *m, Matm
     }
     if (r == 0 && (m->epilogue & CUBLASLT_EPILOGUE_BIAS)) {
         r = set_int(lt, out->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, m->bias_type);
-        if (r == 0) {
-            r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &anywhere,
-                             sizeof anywhere);
-        }
+    }
+    if (r == 0 && (m->epilogue & bias_bits)) {
+        r = lt->desc_set(out->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &anywhere,
+                         sizeof anywhere);
     }
     if (r == 0 &&
         (m->epilogue & CUBLASLT_EPILOGUE_GELU_AUX) == CUBLASLT_EPILOGUE_GELU_AUX) {

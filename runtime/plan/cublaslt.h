@@ -41,7 +41,9 @@ enum { /* cublasLtEpilogue_t: a set of bits but for the default */
        CUBLASLT_EPILOGUE_GELU = 32,
        CUBLASLT_EPILOGUE_GELU_BIAS = 36,
        CUBLASLT_EPILOGUE_GELU_AUX = 160,
-       CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164
+       CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+       CUBLASLT_EPILOGUE_BGRADA = 256, /* sums of op(A) along k, in place of a bias */
+       CUBLASLT_EPILOGUE_BGRADB = 512
 };
 
 enum { /* cublasLtMatmulMatrixScale_t: one number, or one for so many values along k */

@@ -74,9 +74,20 @@ static bool all_scales_fit(const Plan *p, const PlanMatmul *m, const PlanArg *ar
                               : factors->tag == PLAN_ARG_NONE);
 }
 
-/* One number for each row of D. */
+static bool adds_up(const PlanMatmul *m)
+{
+    return m->epilogue == CUBLASLT_EPILOGUE_BGRADA ||
+           m->epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
+/* One number for each row of D, or what there is of a factor for each row or column of D. */
 static bool bias_fits(const Plan *p, const PlanMatmul *m, const PlanArg *a)
 {
+    if (adds_up(m)) {
+        uint64_t n = m->epilogue == CUBLASLT_EPILOGUE_BGRADA ? m->d.rows : m->d.columns;
+        return m->batch == 1 && plan_is_slice(a, PLAN_WRITE) &&
+               has_bits(p, a, n, type_bits(m->d.type));
+    }
     if ((m->epilogue & CUBLASLT_EPILOGUE_BIAS) == 0) {
         return a->tag == PLAN_ARG_NONE;
     }
@@ -121,9 +132,9 @@ static bool read_kinds(PlanReader *r, const PlanMatmul *m)
     }
     uint32_t function = m->epilogue & ~(uint32_t)CUBLASLT_EPILOGUE_BIAS;
     return m->epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-           m->epilogue == CUBLASLT_EPILOGUE_BIAS || function == CUBLASLT_EPILOGUE_RELU ||
-           function == CUBLASLT_EPILOGUE_GELU || has_aux(m) ||
-           plan_newer(r, "a matrix product with epilogue", m->epilogue);
+           m->epilogue == CUBLASLT_EPILOGUE_BIAS || adds_up(m) ||
+           function == CUBLASLT_EPILOGUE_RELU || function == CUBLASLT_EPILOGUE_GELU ||
+           has_aux(m) || plan_newer(r, "a matrix product with epilogue", m->epilogue);
 }
 
 bool plan_read_matmuls(PlanReader *r)

@@ -133,8 +133,10 @@ static void test_product(void **state)
     product_free(&p);
     refused_with(CUBLASLT_MATMUL_DESC_POINTER_MODE, 3, LT_NOT_SUPPORTED,
                  "no vectors of alphas");
-    refused_with(CUBLASLT_MATMUL_DESC_EPILOGUE, 512, LT_NOT_SUPPORTED,
+    refused_with(CUBLASLT_MATMUL_DESC_EPILOGUE, 152 /* DRELU_BGRAD */, LT_NOT_SUPPORTED,
                  "does not have this epilogue");
+    refused_with(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADB, LT_INVALID,
+                 "the epilogue's pointer is NULL");
     refused_with(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS, LT_INVALID,
                  "the epilogue's pointer is NULL");
     refused_with(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, 99, LT_NOT_SUPPORTED,

@@ -461,6 +461,84 @@ static void test_block_scales(void **state)
     check(cuDevicePrimaryCtxRelease_v2(0));
 }
 
+/* What A gives for each row of D, B for each column, added up along k; d is the product, too. */
+static void run_sums(cublasLtHandle_t handle, uint32_t epilogue, int transpose)
+{
+    static Matrix a, b, d;
+    static unsigned char bytes[ELEMENTS * 8];
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatmulHeuristicResult_t result;
+    CUdeviceptr sums;
+    int returned = 0, one_batch = 1;
+    const float alpha = 1, beta = 0;
+    bool of_b = epilogue == CUBLASLT_EPILOGUE_BGRADB;
+    uint64_t count = of_b ? N : M;
+    matrix_init(&a, CUDA_R_16BF, 0, transpose ? K : M, transpose ? M : K, 1);
+    matrix_init(&b, CUDA_R_16BF, 0, transpose ? N : K, transpose ? K : N, 2);
+    matrix_init(&d, CUDA_R_32F, 0, M, N, 3);
+    Matrix *all[] = {&a, &b, &d};
+    for (int i = 0; i < 3; i++)
+        check(cublasLtMatrixLayoutSetAttribute(
+            all[i]->layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &one_batch, 4));
+    check(cuMemAlloc_v2(&sums, 4 * count)); /* no byte more */
+    check(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    check(
+        cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, 4));
+    check(
+        cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, &transpose, 4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                         4));
+    check(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &sums,
+                                         8));
+    check(cublasLtMatmulAlgoGetHeuristic(handle, desc, a.layout, b.layout, d.layout,
+                                         d.layout, NULL, 1, &result, &returned));
+    assert_int_equal(returned, 1);
+    void *to = (void *)(uintptr_t)d.memory;
+    check(cublasLtMatmul(handle, desc, &alpha, (void *)(uintptr_t)a.memory, a.layout,
+                         (void *)(uintptr_t)b.memory, b.layout, &beta, to, d.layout, to,
+                         d.layout, &result.algo, NULL, 0, NULL));
+    check(cuMemcpyDtoHAsync_v2(bytes, sums, 4 * count, NULL));
+    check(cuCtxSynchronize());
+    for (uint64_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (uint64_t k = 0; k < K; k++)
+            sum += of_b == !transpose ? *at(of_b ? &b : &a, 0, k, i)
+                                      : *at(of_b ? &b : &a, 0, i, k);
+        assert_true(number_get_double(DT_F32, bytes + 4 * i) == sum);
+    }
+    /* of several products: not in the emulator */
+    one_batch = 2;
+    for (int i = 0; i < 3; i++)
+        check(cublasLtMatrixLayoutSetAttribute(
+            all[i]->layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &one_batch, 4));
+    assert_int_equal(cublasLtMatmulAlgoGetHeuristic(handle, desc, a.layout, b.layout,
+                                                    d.layout, d.layout, NULL, 1, &result,
+                                                    &returned),
+                     15);
+    check(cuMemFree_v2(sums));
+    check(cublasLtMatmulDescDestroy(desc));
+    for (int i = 0; i < 3; i++)
+        matrix_deinit(all[i]);
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    cublasLtHandle_t handle;
+    CUcontext context;
+    check(cuInit(0));
+    check(cuDevicePrimaryCtxRetain(&context, 0));
+    check(cuCtxPushCurrent_v2(context));
+    check(cublasLtCreate(&handle));
+    for (int transpose = 0; transpose < 2; transpose++) {
+        run_sums(handle, CUBLASLT_EPILOGUE_BGRADA, transpose);
+        run_sums(handle, CUBLASLT_EPILOGUE_BGRADB, transpose);
+    }
+    check(cublasLtDestroy(handle));
+    check(cuCtxPopCurrent_v2(NULL));
+    check(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 /* Columns whose places would wrap, and matrices that do not lie as their elements have to. */
 static void test_places(void **state)
 {
@@ -508,8 +586,8 @@ static void test_places(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_matmul),
-                                       cmocka_unit_test(test_block_scales),
-                                       cmocka_unit_test(test_places)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matmul), cmocka_unit_test(test_block_scales),
+        cmocka_unit_test(test_sums), cmocka_unit_test(test_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

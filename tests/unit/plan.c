@@ -483,7 +483,7 @@ static void test_scales(void **state)
     assert_non_null(strstr(refusal(&b), wrong));
 }
 
-/* A bias is read, and each row of D has one; without the epilogue there is none. */
+/* A bias is read, and each row of D has one; sums of a factor are written; without the epilogue there is none. */
 static void test_bias(void **state)
 {
     (void)state;
@@ -496,6 +496,11 @@ static void test_bias(void **state)
                 {CUBLASLT_EPILOGUE_BIAS, PLAN_READ, 128 * 4 - 1, false},
                 {CUBLASLT_EPILOGUE_BIAS, PLAN_WRITE, 128 * 4, false},
                 {CUBLASLT_EPILOGUE_BIAS, 0, 0, false},
+                {CUBLASLT_EPILOGUE_BGRADA, PLAN_WRITE, 128 * 4, true},
+                {CUBLASLT_EPILOGUE_BGRADB, PLAN_WRITE, 128 * 4, true},
+                {CUBLASLT_EPILOGUE_BGRADB, PLAN_WRITE, 128 * 4 - 1, false},
+                {CUBLASLT_EPILOGUE_BGRADA, PLAN_READ, 128 * 4, false},
+                {CUBLASLT_EPILOGUE_BGRADA, 0, 0, false},
                 {CUBLASLT_EPILOGUE_DEFAULT, PLAN_READ, 128 * 4, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         PlanBuilder b;

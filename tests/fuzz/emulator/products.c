@@ -87,8 +87,9 @@ static void set_epilogue(const Product *p, int64_t rows)
         CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
         CUBLASLT_EPILOGUE_RELU,     CUBLASLT_EPILOGUE_RELU_BIAS,
         CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
-        CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS};
-    unsigned which = told_choice(8);
+        CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+        CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB};
+    unsigned which = told_choice(10);
     int64_t ld = told(rows), stride = told(rows * 16);
     set_int(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, (int32_t)told(epilogues[which]));
     if (which != 0)
