@@ -88,7 +88,7 @@ static KernelTime time_of(const Maker *m, const Instruction *inst)
     if (!t.is_tileir || command == NULL || command->tileir_why == NULL)
         return t;
     KernelWork own;
-    kernel_work_by(inst, m->target, KERNEL_BACKEND_GX, m->arena, &own);
+    kernel_work_gx(inst, m->target, m->arena, &own);
     return kernel_time(&own, m->target->device);
 }
 

@@ -372,14 +372,17 @@ static void add_kernel(const Instruction *fusion, KernelKind kind, CandidateMake
                        const Target *t, Arena *a, Candidates *out)
 {
     KernelDesign design;
-    KernelWork work;
+    KernelWork works[KERNEL_BACKENDS];
+    bool has[KERNEL_BACKENDS];
     kernel_design(fusion, t, a, &design);
     if (design.wrong != NULL || design.unsupported != NULL)
         return;
-    kernel_work_by(fusion, t, KERNEL_BACKEND_GX, a, &work);
-    add(out, maker, kind, kernel_kind_name(kind), kernel_time(&work, t->device).seconds);
-    if (kernel_work_by(fusion, t, KERNEL_BACKEND_TILEIR, a, &work))
-        add(out, CANDIDATE_TILEIR, kind, "tileir", kernel_time(&work, t->device).seconds);
+    kernel_design_work(&design, works, has);
+    add(out, maker, kind, kernel_kind_name(kind),
+        kernel_time(&works[KERNEL_BACKEND_GX], t->device).seconds);
+    if (has[KERNEL_BACKEND_TILEIR])
+        add(out, CANDIDATE_TILEIR, kind, "tileir",
+            kernel_time(&works[KERNEL_BACKEND_TILEIR], t->device).seconds);
 }
 
 /* By tensor cores where fusion would choose them or has, and without them, by tiles and element by element. */
@@ -497,7 +500,8 @@ static Draft draft_begin(Arena *a, const Target *t, const KnownUses *uses)
  * a kernel then, as for a library. */
 static void add_from_memory(const Draft *made, const Instruction *conv, Candidates *out)
 {
-    KernelWork work;
+    KernelWork works[KERNEL_BACKENDS];
+    bool has[KERNEL_BACKENDS];
     KernelDesign design;
     Draft d = draft_begin(made->arena, made->target, NULL);
     draft_product(&d, conv);
@@ -509,9 +513,9 @@ static void add_from_memory(const Draft *made, const Instruction *conv, Candidat
     kernel_design(fusion, d.target, d.arena, &design);
     if (design.wrong != NULL || design.unsupported != NULL)
         return;
-    kernel_work_by(fusion, d.target, KERNEL_BACKEND_GX, d.arena, &work);
+    kernel_design_work(&design, works, has);
     add(out, CANDIDATE_TILE, kind, kernel_kind_name(kind),
-        kernel_time(&work, d.target->device).seconds +
+        kernel_time(&works[KERNEL_BACKEND_GX], d.target->device).seconds +
             made->operands_made * costs.launch_seconds +
             cost_seconds_of_bytes(d.target->device, made->operand_bytes));
 }

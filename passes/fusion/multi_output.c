@@ -328,9 +328,8 @@ static double seconds_of(Join *j, const Instruction *fusion)
 {
     KernelWork w;
     const Target *t = j->cx->target;
-    return kernel_work_by(fusion, t, KERNEL_BACKEND_GX, j->brief, &w)
-               ? kernel_time(&w, t->device).seconds
-               : 0;
+    kernel_work_gx(fusion, t, j->brief, &w);
+    return kernel_time(&w, t->device).seconds;
 }
 
 /* What reductions side by side found stays in registers until all are done: few of those are left to hide that

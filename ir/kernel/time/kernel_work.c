@@ -97,9 +97,8 @@ static bool may_be_tileir(const KernelDesign *d)
            kernel_kind_is(d->kind, KERNEL_BY_TILEIR);
 }
 
-/* Ours, and CUDA Tile IR's where there is one. */
-static void work_of_backends(const KernelDesign *d, KernelWork backends[KERNEL_BACKENDS],
-                             bool has[KERNEL_BACKENDS])
+void kernel_design_work(const KernelDesign *d, KernelWork backends[KERNEL_BACKENDS],
+                        bool has[KERNEL_BACKENDS])
 {
     KernelWork *own = &backends[KERNEL_BACKEND_GX],
                *other = &backends[KERNEL_BACKEND_TILEIR];
@@ -127,48 +126,55 @@ bool kernel_by_tileir(const KernelDesign *d)
         return false;
     if (d->target->tiles == TILES_TILEIR)
         return true;
-    work_of_backends(d, backends, has);
+    kernel_design_work(d, backends, has);
     return best_backend(d->target, backends, has) == KERNEL_BACKEND_TILEIR;
 }
 
-/* `backend`: KERNEL_BACKENDS for the best. */
-static bool find_work(const Instruction *inst, const Target *t, Arena *scratch,
-                      KernelBackend backend, bool registers_only, KernelWork *out)
+/* False: nothing but plain_work is known of it. */
+static bool designed(const Instruction *inst, const Target *t, Arena *scratch,
+                     KernelDesign *d)
 {
-    KernelDesign d;
-    KernelWork backends[KERNEL_BACKENDS];
-    bool has[KERNEL_BACKENDS];
-    if (inst->op != OP_FUSION || kernel_kind_of(inst) == KERNEL_COUNT) {
-        plain_work(inst, out);
-        return backend != KERNEL_BACKEND_TILEIR;
-    }
-    kernel_design(inst, t, scratch, &d);
-    d.registers_only = registers_only;
-    if (d.wrong != NULL || d.unsupported != NULL) {
-        plain_work(inst, out);
-        return backend != KERNEL_BACKEND_TILEIR;
-    }
-    work_of_backends(&d, backends, has);
-    backend = backend == KERNEL_BACKENDS ? best_backend(t, backends, has) : backend;
-    *out = backends[backend];
-    return has[backend];
+    if (inst->op != OP_FUSION || kernel_kind_of(inst) == KERNEL_COUNT)
+        return false;
+    kernel_design(inst, t, scratch, d);
+    return d->wrong == NULL && d->unsupported == NULL;
 }
 
 void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out)
 {
-    find_work(inst, t, scratch, KERNEL_BACKENDS, false, out);
+    KernelDesign d;
+    KernelWork backends[KERNEL_BACKENDS];
+    bool has[KERNEL_BACKENDS];
+    if (!designed(inst, t, scratch, &d)) {
+        plain_work(inst, out);
+        return;
+    }
+    kernel_design_work(&d, backends, has);
+    *out = backends[best_backend(t, backends, has)];
 }
 
-bool kernel_work_by(const Instruction *inst, const Target *t, KernelBackend backend,
-                    Arena *scratch, KernelWork *out)
+static void gx_work(const Instruction *inst, const Target *t, Arena *scratch,
+                    bool registers_only, KernelWork *out)
 {
-    return find_work(inst, t, scratch, backend, false, out);
+    KernelDesign d;
+    if (!designed(inst, t, scratch, &d)) {
+        plain_work(inst, out);
+        return;
+    }
+    d.registers_only = registers_only;
+    functions[d.kind](&d, out);
+}
+
+void kernel_work_gx(const Instruction *inst, const Target *t, Arena *scratch,
+                    KernelWork *out)
+{
+    gx_work(inst, t, scratch, false, out);
 }
 
 uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch)
 {
     KernelWork w;
-    find_work(inst, t, scratch, KERNEL_BACKEND_GX, true, &w);
+    gx_work(inst, t, scratch, true, &w);
     return w.registers;
 }

@@ -57,11 +57,16 @@ double kernel_resident(const KernelWork *w, const GpuModel *device);
 /* Of a fusion, or of any operation that becomes a kernel by itself. Scratch lives in `scratch`. */
 void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out);
-/* The same by one backend; false: it is not made so on this target. */
-typedef enum { KERNEL_BACKEND_GX, KERNEL_BACKEND_TILEIR, KERNEL_BACKENDS } KernelBackend;
-bool kernel_work_by(const Instruction *inst, const Target *t, KernelBackend backend,
-                    Arena *scratch, KernelWork *out);
+/* The same of our own code, whatever the best is. */
+void kernel_work_gx(const Instruction *inst, const Target *t, Arena *scratch,
+                    KernelWork *out);
 /* Of that the registers alone, for a tenth of the time: where accesses lie does not matter to them. */
 uint32_t kernel_registers(const Instruction *inst, const Target *t, Arena *scratch);
+
+/* Of a kernel of which nothing is wrong, by each backend; !has: that one makes no such kernel on this target. */
+typedef enum { KERNEL_BACKEND_GX, KERNEL_BACKEND_TILEIR, KERNEL_BACKENDS } KernelBackend;
+struct KernelDesign;
+void kernel_design_work(const struct KernelDesign *d,
+                        KernelWork backends[KERNEL_BACKENDS], bool has[KERNEL_BACKENDS]);
 
 #endif
