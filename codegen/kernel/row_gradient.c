@@ -45,9 +45,9 @@ static void ask_factor(const Gradient *g, LLVMValueRef image, LLVMValueRef row)
 }
 
 /* Of call `call` of these four warps. */
-static void multiply(const Gradient *g, int64_t call, LLVMValueRef *sums)
+static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
 {
-    const Wide *w = &g->wide;
+    Wide *w = &g->wide;
     LLVMValueRef row = add(w->k, times(w->k, w->group[ROWS], g->storage.calls),
                            number(w->k, call)),
                  place = times(w->k, row, w->storage.pitch),

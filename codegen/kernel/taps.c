@@ -62,13 +62,19 @@ static void emit_tap(const TapLoops *t, LLVMValueRef step, LLVMValueRef tap,
     if (t->is_asynchronous)
         gx_proxy_fence(k);
     gx_barrier(k);
-    LLVMValueRef later = add(k, add(k, times(k, step, t->taps), tap), number(k, ahead));
+    LLVMValueRef now = add(k, times(k, step, t->taps), tap),
+                 later = add(k, now, number(k, ahead));
     GxIf more;
+    if (t->issue != NULL) {
+        t->issue(t->of, tap, now, stages[READ]);
+        t->finish(t->of, add(k, now, number(k, -1)));
+    }
     gx_if_begin(k, &more, is_below(k, later, (int64_t)t->taps * t->steps));
     t->ask(t->of, later, stages[FILLED]);
     gx_if_end(k, &more, NULL, 0, NULL);
     gx_copy_commit(k);
-    t->multiply(t->of, tap, stages[READ], carried);
+    if (t->issue == NULL)
+        t->multiply(t->of, tap, stages[READ], carried);
     for (uint32_t i = 0; i < CARRIED; i++)
         stages[i] = next_stage(t, stages[i]);
 }
@@ -78,6 +84,8 @@ static void emit_step(const TapLoops *t, LLVMValueRef step, LLVMValueRef *carrie
     GxLoop taps;
     Kernel *k = t->k;
     uint32_t count = t->sum_count + CARRIED;
+    if (t->finish != NULL)
+        t->finish(t->of, add(k, times(k, step, t->taps), number(k, -1)));
     t->fill(t->of, step);
     gx_loop_begin(k, &taps, number(k, 0), number(k, t->taps), number(k, 1), carried,
                   count);
@@ -108,6 +116,8 @@ LLVMValueRef *tap_loops_emit(const TapLoops *t)
     LLVMValueRef *next = arena_copy(k->arena, carried, count * sizeof *carried);
     emit_step(t, steps.index, next);
     gx_loop_end(k, &steps, next);
+    if (t->finish != NULL)
+        t->finish(t->of, number(k, (int64_t)t->taps * t->steps - 1));
     gx_copy_wait(k, 0);
     return carried;
 }

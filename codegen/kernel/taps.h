@@ -49,13 +49,18 @@ typedef struct TapLoops {
     uint32_t filters, stage_bytes; /* bytes of shared memory */
     uint32_t stages;
     uint32_t taps, steps, sum_count;
-    bool is_asynchronous; /* wgmma reads what was copied */
+    bool is_asynchronous; /* wgmma or tcgen05 reads what was copied */
     void (*fill)(const void *of, LLVMValueRef step);
     /* `tap` counts through all steps. */
     void (*ask)(const void *of, LLVMValueRef tap, LLVMValueRef stage);
     /* `tap` is one of the window. */
     void (*multiply)(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                      LLVMValueRef *sums);
+    /* NULL, or in place of it, where products run beside the threads: issues those of the window's tap `tap`, the
+     * `number`-th through all steps; waits until those are done (of the tap before the first one: returns). */
+    void (*issue)(const void *of, LLVMValueRef tap, LLVMValueRef number,
+                  LLVMValueRef stage);
+    void (*finish)(const void *of, LLVMValueRef number);
 } TapLoops;
 
 /* Gives the f32 sums of the thread, which begin with 0. */

@@ -1,4 +1,4 @@
-/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_rows.c and wide_results.c. */
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_rows.c, wide_tensor.c and wide_results.c. */
 #ifndef GXC_CODEGEN_KERNEL_WIDE_H
 #define GXC_CODEGEN_KERNEL_WIDE_H
 
@@ -27,6 +27,9 @@ typedef struct Wide {
     LLVMValueRef thread, lane, warp;       /* i32; the warp's number among four */
     LLVMValueRef group[2];                 /* of four warps, by side */
     LLVMValueRef image, row, feature_tile; /* row: the first one of the result's */
+    LLVMValueRef address; /* of the sums in tensor memory, if they are there */
+    LLVMValueRef
+        adds; /* i32: 0 where the sums begin with the product that is issued next */
 } Wide;
 
 static inline LLVMValueRef widened(const Wide *w, LLVMValueRef x)
@@ -64,9 +67,10 @@ static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
     return add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared));
 }
 
-/* sums += a b of 64 features and the places of four warps, 16 terms in each of `steps`. */
-void wide_multiply(const Wide *w, const GxMatrices *a, const GxMatrices *b,
-                   uint32_t steps, LLVMValueRef *sums);
+/* sums += a b of 64 features and the places of four warps, 16 terms in each of `steps`; in tensor memory of all of the
+ * block's, by the thread that issues. */
+void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
+                   LLVMValueRef *sums);
 /* Sets what is known before the loops: shared memory of so many bytes, which thread it is. */
 void wide_begin(Wide *w, uint64_t bytes);
 /* The number of an operand's argument. The operand is a parameter, or one in another order. */
@@ -75,8 +79,20 @@ uint32_t wide_argument(const Wide *w, uint32_t operand);
 void wide_rows_ask(const Wide *w);
 void wide_rows_make(const Wide *w);
 /* The patch of a convolution from few channels (p->pieces) and its filter, all multiplied; gives the thread's sums. */
-LLVMValueRef *wide_rows_run(const Wide *w);
+LLVMValueRef *wide_rows_run(Wide *w);
+/* Two sums side by side as a word of the result's type. */
+LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums);
 /* Through shared memory to the results. */
 void wide_results(const Wide *w, LLVMValueRef *sums);
+/* wide_tensor.c: asks for tensor memory; between begin and end is the thread that issues products, which commits them as
+ * the `number`-th; waits for those; sums to shared memory, as wide_results has them; gives tensor memory back. */
+void wide_tensor_begin(Wide *w);
+void wide_tensor_issue_begin(const Wide *w, GxIf *one);
+void wide_tensor_issue_end(const Wide *w, GxIf *one, LLVMValueRef number);
+void wide_tensor_finish(const Wide *w, LLVMValueRef number);
+void wide_tensor_multiply(Wide *w, const GxMatrices *filter, const GxMatrices *patch,
+                          uint32_t steps);
+void wide_tensor_share(const Wide *w);
+void wide_tensor_end(const Wide *w);
 
 #endif

@@ -188,10 +188,12 @@ static void multiply_alone(const Wide *w, const GxMatrices *a, const GxMatrices 
     }
 }
 
-void wide_multiply(const Wide *w, const GxMatrices *a, const GxMatrices *b,
-                   uint32_t steps, LLVMValueRef *sums)
+void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
+                   LLVMValueRef *sums)
 {
-    if (w->p->core == NULL)
+    if (w->p->in_tensor_memory)
+        wide_tensor_multiply(w, a, b, steps);
+    else if (w->p->core == NULL)
         gx_wgmma(w->k, w->p->inst->operands[0]->shape->dtype,
                  (uint32_t)w->storage.columns, steps, a, b, sums);
     else
@@ -201,7 +203,7 @@ void wide_multiply(const Wide *w, const GxMatrices *a, const GxMatrices *b,
 static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                          LLVMValueRef *sums)
 {
-    const Wide *w = of;
+    Wide tapped = *(const Wide *)of, *w = &tapped;
     const WidePlan *p = w->p;
     int64_t s = p->stride;
     LLVMValueRef y = tap, x = split(w->k, &y, p->window[X]), rest_y = split(w->k, &y, s),
@@ -221,6 +223,24 @@ static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                     .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .stride = WARPGROUP_PIECE * PIECE_BYTES};
     wide_multiply(w, &a, &b, (uint32_t)(w->c->depth / TAPS_STEP), sums);
+}
+
+static void issue_tap(const void *of, LLVMValueRef tap, LLVMValueRef number,
+                      LLVMValueRef stage)
+{
+    Wide w = *(const Wide *)of;
+    GxIf one;
+    LLVMValueRef none = LLVMConstNull(LLVMTypeOf(number)),
+                 is_later = LLVMBuildICmp(w.b, LLVMIntNE, number, none, "");
+    w.adds = LLVMBuildZExt(w.b, is_later, LLVMTypeOf(number), "");
+    wide_tensor_issue_begin(&w, &one);
+    multiply_tap(&w, tap, stage, NULL);
+    wide_tensor_issue_end(&w, &one, number);
+}
+
+static void finish_tap(const void *of, LLVMValueRef number)
+{
+    wide_tensor_finish(of, number);
 }
 
 static void fill_patch(const void *of, LLVMValueRef step)
@@ -252,6 +272,10 @@ static LLVMValueRef *run_loops(const Wide *w)
                       .fill = fill_patch,
                       .ask = ask_filter,
                       .multiply = multiply_tap};
+    if (w->p->in_tensor_memory) {
+        loops.issue = issue_tap;
+        loops.finish = finish_tap;
+    }
     if (!w->p->is_last)
         make_zeros(w);
     return tap_loops_emit(&loops);
@@ -281,6 +305,8 @@ void wide_begin(Wide *w, uint64_t bytes)
     w->group[FEATURES] = group;
     w->warp = LLVMBuildAnd(w->b, LLVMBuildLShr(w->b, w->thread, number(w->k, 5), ""),
                            number(w->k, 3), "");
+    if (w->p->in_tensor_memory)
+        wide_tensor_begin(w);
 }
 
 static void find_places(Wide *w)
@@ -305,7 +331,7 @@ Kernel *emitter_wide_convolution(const EmitterInput *in)
               .taps = (uint32_t)(p->window[Y] * p->window[X]),
               .steps = (uint32_t)(p->channels / c->depth)};
     wide_storage(in->design, &w.storage);
-    w.sum_count = (uint32_t)w.storage.columns / 2;
+    w.sum_count = p->in_tensor_memory ? 0 : (uint32_t)w.storage.columns / 2;
     wide_begin(&w, w.storage.bytes);
     find_places(&w);
     wide_results(&w, p->pieces != 0 ? wide_rows_run(&w) : run_loops(&w));

@@ -4,8 +4,7 @@
 
 enum { TURNED = 4 /* matrices of sums that go to shared memory at once */ };
 
-/* Two sums side by side as a word. */
-static LLVMValueRef sum_word(const Wide *w, const LLVMValueRef *sums)
+LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums)
 {
     DType t = w->p->inst->shape->dtype;
     LLVMValueRef both = LLVMGetUndef(LLVMVectorType(emit_type(w->k, t), 2));
@@ -38,7 +37,7 @@ static void share_sums(const Wide *w, LLVMValueRef *sums)
         uint32_t count = i + 1 < octets ? TURNED : TURNED / 2;
         LLVMValueRef words[TURNED];
         for (uint32_t j = 0; j < count; j++)
-            words[j] = sum_word(w, &sums[i * SUMS + 2 * j]);
+            words[j] = wide_sum_word(w, &sums[i * SUMS + 2 * j]);
         int64_t along =
             (int64_t)i * WARPGROUP_PIECE * (turned ? w->storage.sum_stride : 1) * 2;
         gx_stmatrix(w->k, add(w->k, to, number(w->k, along)), count, turned, words);
@@ -64,7 +63,7 @@ static void share_words(const Wide *w, LLVMValueRef *sums)
                 along = (int64_t)(i / SUMS) * WARPGROUP_PIECE,
                 stride = w->storage.sum_stride,
                 at = turned ? along * stride + below : below * stride + along;
-        LLVMValueRef word = sum_word(w, &sums[i]),
+        LLVMValueRef word = wide_sum_word(w, &sums[i]),
                      own = add(w->k, to, number(w->k, 2 * at));
         if (!turned) {
             gx_store(w->k, GX_SHARED, own, word, 4);
@@ -168,11 +167,15 @@ void wide_results(const Wide *w, LLVMValueRef *sums)
     int64_t lanes = w->p->result_is_last ? WARPGROUP_PIECE : 2,
             results = w->c->tile[FEATURES] * w->c->tile[ROWS] * w->p->result_size[X];
     gx_barrier(w->k);
-    if (target_has(w->in->design->target, FEATURE_STMATRIX))
+    if (w->p->in_tensor_memory)
+        wide_tensor_share(w);
+    else if (target_has(w->in->design->target, FEATURE_STMATRIX))
         share_sums(w, sums);
     else
         share_words(w, sums);
     gx_barrier(w->k);
+    if (w->p->in_tensor_memory)
+        wide_tensor_end(w);
     LLVMValueRef item = each_begin(w, &loop, results / lanes);
     emit_scope_begin(w->e);
     write_item(w, item);

@@ -183,8 +183,7 @@ static void make_zeros(const Run *r)
     const Wide *w = r->w;
     const WidePlan *p = r->p;
     GxLoop loop;
-    int64_t begin = p->stride * p->pieces * w->storage.chunk,
-            behind = WARPGROUP_PIECE - 1;
+    int64_t begin = p->stride * p->pieces * w->storage.chunk, behind = w->storage.slack;
     LLVMValueRef zero = LLVMConstNull(piece_type(w->k)), none = number(w->k, 0),
                  at = each_begin(w, &loop, w->storage.of_rows.zeros);
     gx_store(w->k, GX_SHARED, patch_offset(w, add(w->k, at, number(w->k, begin)), none),
@@ -205,9 +204,8 @@ static void make_zeros(const Run *r)
 /* -- products ---------------------------------------------------------------------------------- */
 
 /* Rows `stride` * `row` of the window and those behind it within one stride. An odd piece has zeros beside it. */
-static void multiply_rows(const Run *r, int64_t row, LLVMValueRef *sums)
+static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums)
 {
-    const Wide *w = r->w;
     const WidePlan *p = r->p;
     int64_t left = p->window[Y] - p->stride * row,
             chunks = (left < p->stride ? left : p->stride) * p->pieces;
@@ -259,7 +257,7 @@ void wide_rows_make(const Wide *w)
     make_patch(&r);
 }
 
-LLVMValueRef *wide_rows_run(const Wide *w)
+LLVMValueRef *wide_rows_run(Wide *w)
 {
     const WidePlan *p = w->p;
     Run r = run_of(w);
@@ -276,7 +274,14 @@ LLVMValueRef *wide_rows_run(const Wide *w)
     LLVMValueRef *sums = ARENA_ARRAY(w->k->arena, LLVMValueRef, w->sum_count);
     for (uint32_t i = 0; i < w->sum_count; i++)
         sums[i] = LLVMConstNull(emit_type(w->k, DT_F32));
+    GxIf one;
+    if (p->in_tensor_memory)
+        wide_tensor_issue_begin(w, &one);
     for (int64_t row = 0; row * p->stride < p->window[Y]; row++)
-        multiply_rows(&r, row, sums);
+        multiply_rows(w, &r, row, sums);
+    if (p->in_tensor_memory) {
+        wide_tensor_issue_end(w, &one, number(w->k, 0));
+        wide_tensor_finish(w, number(w->k, 0));
+    }
     return sums;
 }

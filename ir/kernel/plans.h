@@ -53,7 +53,9 @@ void image_storage(const KernelDesign *d, ImageStorage *out);
 /* wide_convolution.c: images [image, feature, y, x] or [image, y, x, feature]. */
 typedef struct WidePlan {
     const Instruction *inst;
-    const TensorCore *core;             /* of mma.sync; NULL: the target has wgmma */
+    const TensorCore *core; /* of mma.sync; NULL: the target has wgmma or tcgen05 */
+    bool in_tensor_memory;  /* are the sums: tcgen05; features are its rows, or, */
+    bool places_are_rows;   /* where features are no multiple of 128, places */
     int64_t images, features, channels; /* of the result, of the image */
     int64_t size[2], result_size[2];    /* y, x */
     int64_t window[2], before[2];       /* before: padding */
@@ -81,6 +83,15 @@ typedef struct WideRows {
     uint64_t bytes;
 } WideRows;
 
+/* WidePlan.in_tensor_memory: the sums lie there as tiles of 128 rows by `columns`, one beside the other. */
+typedef struct WideTensor {
+    int64_t columns, tiles;
+    int64_t across; /* tiles of the same features */
+    uint32_t taken; /* columns of tensor memory, as they can be asked for */
+    uint32_t
+        control; /* bytes of shared memory: where the address stands, and two mbarriers */
+} WideTensor;
+
 /* What lies where in a block's shared memory: the patch, filters in stages; in place of all of it, the sums. The patch
  * has, for eight channels each, places of 16 bytes: a plane for each remainder by the stride, both ways, rows of `pitch`
  * places one behind the other, so that a tap's places begin a fixed distance behind the first one's. */
@@ -89,13 +100,23 @@ typedef struct WideStorage {
     int64_t plane; /* places of it, and some that only columns behind the last one read */
     int64_t group_rows; /* of results: four warps' */
     int64_t columns;    /* of wgmma: their places, from row to row by the pitch */
-    int64_t chunk;      /* places from eight channels to the next eight */
+    int64_t slack;      /* of these: behind the last result's, at most */
+    WideTensor tensor;
+    int64_t chunk; /* places from eight channels to the next eight */
     uint32_t filter_lead, filter_stride; /* bytes: see GxMatrices */
     int64_t sum_stride;                  /* elements from row to row of the sums */
     uint64_t patch_bytes, stage_bytes, bytes;
     WideRows of_rows;
 } WideStorage;
 void wide_storage(const KernelDesign *d, WideStorage *out);
+
+/* wide_tensor.c: wide_convolution's sums in tensor memory. Places and tiles, pitch is there; where the shared memory of
+ * so many bytes ends with what controls it. */
+void wide_tensor_plan(WidePlan *p);
+void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
+void wide_tensor_control(WideStorage *out);
+const char *wide_tensor_refused(const KernelDesign *d);
+void configure_wide_tensor(const KernelDesign *d, int64_t deep, KernelConfig *c);
 
 /* wide_rows.c: what is said above of few channels. Of the sizes of a convolution alone, whatever order its filter has:
  * NULL, or why it is none. */

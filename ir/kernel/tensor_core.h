@@ -32,6 +32,10 @@ enum {
         1 << WARPGROUP_PIECE_LOG2 /* numbers of 16 bytes, rows of a matrix */
 };
 
+/* Nor is tcgen05: one thread multiplies factors in shared memory, and the sums lie in tensor memory, of so many lanes and
+ * columns of 32 bits. */
+enum { TENSOR_ROWS = 128, TENSOR_COLUMNS = 512 };
+
 /* Row i of the table; NULL: there are fewer. */
 const TensorCore *tensor_core_row(uint32_t i);
 

@@ -107,7 +107,9 @@ static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientSto
     GradientStorage s = {.columns = wide_rows_depth(&p->of),
                          .calls = ceil_div(calls, c->warps[ROWS]),
                          .terms = c->tile[ROWS] * p->of.result_size[X]};
-    s.of = (WideStorage){.pitch = p->of.result_size[X], .group_rows = c->tile[ROWS]};
+    s.of = (WideStorage){.pitch = p->of.result_size[X],
+                         .group_rows = c->tile[ROWS],
+                         .slack = WARPGROUP_PIECE - 1};
     wide_rows_storage(&p->of, c, &s.of);
     s.of.columns = s.columns;
     /* one row of 16 bytes more than whole banks */

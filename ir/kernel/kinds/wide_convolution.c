@@ -1,5 +1,5 @@
 /* Convolutions by wgmma, which four warps carry out together on factors in shared memory: 64 features by up to 256
- * places; where there is none, each warp multiplies its 16 of the features by mma.sync.
+ * places; by tcgen05 (wide_tensor.c); where there is neither, each warp multiplies its 16 of the features by mma.sync.
  *
  * A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with zeros
  * around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that a tap
@@ -161,7 +161,7 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
     int64_t piece = 2 * WARPGROUP_PIECE; /* bytes */
     WideStorage r = *out;
     r.rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride;
-    r.plane = r.rows * r.pitch + WARPGROUP_PIECE - 1;
+    r.plane = r.rows * r.pitch + r.slack;
     r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WARPGROUP_PIECE,
                          p->is_last ? 1 : WARPGROUP_PIECE / p->stride);
     r.patch_bytes = (uint64_t)(c->depth / WARPGROUP_PIECE * r.chunk * piece);
@@ -179,7 +179,7 @@ static bool has_room(const WidePlan *p)
 {
     KernelConfig c = {
         .tile = {WARPGROUP_ROWS, 1}, .warps = {WARPGROUP_WARPS, 1}, .depth = TAPS_STEP};
-    WideStorage s = {.pitch = pitch_of(p), .group_rows = 1};
+    WideStorage s = {.pitch = pitch_of(p), .group_rows = 1, .slack = WARPGROUP_PIECE - 1};
     tap_storage(p, &c, &s);
     return s.patch_bytes + STAGES * s.stage_bytes <= WIDE_LEAST_SHARED;
 }
@@ -251,7 +251,9 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
     *p = plan_of(hero);
     if (p->channels % TAPS_STEP != 0)
         wide_rows_plan(p);
-    if (!target_has(d->target, FEATURE_WARPGROUP))
+    if (target_has(d->target, FEATURE_TENSOR_MEMORY))
+        wide_tensor_plan(p);
+    else if (!target_has(d->target, FEATURE_WARPGROUP))
         p->core = taps_core(d, hero->operands[0]->shape->dtype);
     d->plan.wide = p;
 }
@@ -260,8 +262,13 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
-    WideStorage r = {.pitch = pitch_of(p), .group_rows = c->tile[ROWS] / c->warps[ROWS]};
-    r.columns = columns_of(p, r.pitch, r.group_rows);
+    WideStorage r = {.pitch = pitch_of(p),
+                     .group_rows = c->tile[ROWS] / c->warps[ROWS],
+                     .slack = WARPGROUP_PIECE - 1};
+    if (p->in_tensor_memory)
+        wide_tensor_storage(p, c, &r);
+    else
+        r.columns = columns_of(p, r.pitch, r.group_rows);
     if (p->pieces != 0)
         wide_rows_storage(p, c, &r);
     else
@@ -269,6 +276,8 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
     r.bytes = r.patch_bytes + (uint64_t)c->stages * r.stage_bytes + r.of_rows.bytes;
     uint64_t sums = sum_bytes(p, c, &r);
     r.bytes = r.bytes > sums ? r.bytes : sums;
+    if (p->in_tensor_memory)
+        wide_tensor_control(&r);
     *out = r;
 }
 
@@ -352,6 +361,10 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
     double best_seconds = 0, seconds;
     KernelDesign open = *d;
     open.config = *c;
+    if (p->in_tensor_memory) {
+        configure_wide_tensor(d, deep, c);
+        return;
+    }
     for (size_t i = 0; i < SHAPES && d->target != NULL && d->unsupported == NULL; i++) {
         for (int j = 0; j < 4; j++) {
             int64_t rows = rows_of(p, j % 2 == 0), k = deep >> j / 2;
@@ -407,7 +420,8 @@ static const char *threads_refused(const KernelDesign *d)
     wide_storage(d, &storage);
     int64_t sums = storage.columns / 2,
             registers = TARGET_REGISTERS / threads / GRANULE * GRANULE;
-    if (d->plan.wide->core == NULL && sums + BESIDE > registers)
+    if (d->plan.wide->core == NULL && !d->plan.wide->in_tensor_memory &&
+        sums + BESIDE > registers)
         return refuse_text(
             d, "\"warps\" leave a thread %lld registers; %lld sums need %lld",
             (long long)registers, (long long)sums, (long long)(sums + BESIDE));
@@ -431,7 +445,7 @@ const char *refuse_wide_convolution(const KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
-    const char *wrong = tile_refused(d);
+    const char *wrong = p->in_tensor_memory ? wide_tensor_refused(d) : tile_refused(d);
     if (wrong != NULL)
         return wrong;
     if (p->pieces != 0)

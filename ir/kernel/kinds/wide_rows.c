@@ -29,7 +29,8 @@ const char *wide_rows_illegal(const WidePlan *p)
     if (trial.pieces > MOST_PIECES)
         return "windows are too wide";
     KernelConfig least = {.tile = {WARPGROUP_ROWS, 1}, .warps = {WARPGROUP_WARPS, 1}};
-    WideStorage s = {.pitch = p->result_size[X] + 1, .group_rows = 1};
+    WideStorage s = {
+        .pitch = p->result_size[X] + 1, .group_rows = 1, .slack = WARPGROUP_PIECE - 1};
     s.columns = ceil_div(s.pitch, WARPGROUP_PIECE) * WARPGROUP_PIECE;
     wide_rows_storage(&trial, &least, &s);
     return s.patch_bytes + s.stage_bytes + s.of_rows.bytes <= WIDE_LEAST_SHARED
@@ -66,7 +67,7 @@ void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *ou
         r->zeros = (c->warps[ROWS] - 1) * out->group_rows * out->pitch + out->columns;
     r->terms = ceil_div(p->window[Y] * p->pieces, 2) * TAPS_STEP;
     out->rows = ceil_div(r->count, s);
-    out->plane = out->rows * out->pitch + WARPGROUP_PIECE - 1;
+    out->plane = out->rows * out->pitch + out->slack;
     out->chunk = out->plane;
     out->patch_bytes = (uint64_t)((s * p->pieces * out->chunk + r->zeros) * piece);
     out->filter_lead = (uint32_t)(WARPGROUP_PIECE * piece);

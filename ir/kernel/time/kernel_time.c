@@ -1,5 +1,6 @@
 /* See kernel_time.h. */
 #include "ir/kernel/time/kernel_time.h"
+#include "ir/kernel/tensor_core.h"
 
 #include "ir/kernel/time/costs.h"
 
@@ -44,6 +45,8 @@ double kernel_resident(const KernelWork *w, const GpuModel *d)
     double n = rounded_down(d->multiprocessor_threads / threads);
     n = smaller(n, rounded_down(d->multiprocessor_shared / shared));
     n = smaller(n, d->multiprocessor_blocks);
+    if (w->tensor_columns != 0)
+        n = smaller(n, rounded_down((double)TENSOR_COLUMNS / w->tensor_columns));
     if (w->registers != 0)
         n = smaller(n, rounded_down(TARGET_REGISTERS / (w->registers * threads)));
     return n;

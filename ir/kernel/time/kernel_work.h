@@ -30,12 +30,13 @@ typedef struct KernelWork {
     double blocks;
     uint32_t threads; /* of a block */
     uint64_t shared_bytes;
-    uint32_t registers;   /* of a thread: an estimate */
-    WorkCounts counts;    /* of a block: the average */
-    double longest;       /* block of uneven ones, by the average; 0: all are alike */
-    double block_cycles;  /* that a block takes with a multiprocessor for itself */
-    double serial_cycles; /* of them: in the loop that takes longest */
-    double serial_steps;  /* trips of that loop */
+    uint32_t tensor_columns; /* of tensor memory, of a block */
+    uint32_t registers;      /* of a thread: an estimate */
+    WorkCounts counts;       /* of a block: the average */
+    double longest;          /* block of uneven ones, by the average; 0: all are alike */
+    double block_cycles;     /* that a block takes with a multiprocessor for itself */
+    double serial_cycles;    /* of them: in the loop that takes longest */
+    double serial_steps;     /* trips of that loop */
     double read_bytes, written_bytes; /* of device memory */
     double l2_bytes;
     double l2_atomics;         /* on device memory */

@@ -489,6 +489,7 @@ void work_end(WorkBuilder *b, KernelWork *out)
     *out = (KernelWork){.blocks = b->blocks,
                         .threads = b->threads,
                         .shared_bytes = b->shared_bytes,
+                        .tensor_columns = b->tensor_columns,
                         .registers = estimate_registers(b),
                         .block_cycles = b->loops[0].now,
                         .serial_cycles = b->serial_cycles,

@@ -42,9 +42,12 @@ static void fill_patch(const void *of)
     work_barrier(b);
 }
 
-/* wgmma reads both factors from shared memory; warps by themselves read all places each. */
+/* wgmma and tcgen05 read both factors from shared memory; warps by themselves read all places each. */
 static double read_bytes(const WideWork *w, double terms)
 {
+    const WideTensor *t = &w->storage.tensor;
+    if (w->p->in_tensor_memory)
+        return (double)(t->tiles * (TENSOR_ROWS + t->columns)) * terms * 2;
     double rows = w->p->core == NULL ? WARPGROUP_ROWS
                                      : (double)WARPGROUP_ROWS / WARPGROUP_WARPS,
            times = w->p->core == NULL ? 1 : WARPGROUP_WARPS;
@@ -56,14 +59,22 @@ static void multiply(const WideWork *w, double steps)
 {
     WorkBuilder *b = w->b;
     DType type = w->p->inst->operands[0]->shape->dtype;
+    const WideTensor *t = &w->storage.tensor;
+    bool in_memory = w->p->in_tensor_memory;
     double columns = (double)w->storage.columns,
-           operations = 2 * WARPGROUP_ROWS * columns * steps * TAPS_STEP,
+           sums = in_memory ? (double)(TENSOR_ROWS * t->tiles * t->columns)
+                            : WARPGROUP_ROWS * columns,
+           operations = 2 * sums * steps * TAPS_STEP,
            percent =
-               w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type);
-    double cycles = work_product_cycles(b, type, operations, percent * costs.tile_share);
-    work_shared(b, read_bytes(w, steps * TAPS_STEP) / PIECE_BYTES / GROUP, PIECE_BYTES,
+               w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type),
+           share = in_memory ? costs.tensor_memory_share : costs.tile_share;
+    /* by four warps each, or by one thread of the block */
+    double threads = in_memory ? b->threads : GROUP,
+           warps = in_memory ? b->warps : WARPGROUP_WARPS;
+    double cycles = work_product_cycles(b, type, operations, percent * share);
+    work_shared(b, read_bytes(w, steps * TAPS_STEP) / PIECE_BYTES / threads, PIECE_BYTES,
                 1);
-    work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / WARPGROUP_WARPS);
+    work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / warps);
     if (w->p->core == NULL) {
         issue(w, 2 * steps);
         work_wait(b, costs.shared_cycles); /* for the group's end */
@@ -130,7 +141,11 @@ static void write_results(const WideWork *w)
            trips = items / b->threads;
     work_barrier(b);
     /* matrices of 8 x 8, four at a time */
-    work_shared(b, (double)w->storage.columns / 16, PIECE_BYTES, 1);
+    double sums = p->in_tensor_memory ? (double)(TENSOR_ROWS * w->storage.tensor.tiles *
+                                                 w->storage.tensor.columns) /
+                                            b->threads
+                                      : (double)w->storage.columns / 2;
+    work_shared(b, sums / WARPGROUP_PIECE, PIECE_BYTES, 1);
     work_barrier(b);
     work_preset(b, p->inst);
     work_set_lanes(b, lanes);
@@ -184,7 +199,10 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     WideWork w = {.b = b, .p = p, .c = c};
     wide_storage(d, &w.storage);
     /* sums; stages, descriptors; fragments of a few places */
-    work_registers(b, (double)w.storage.columns / 2 + (p->core == NULL ? 16 : 32));
+    b->tensor_columns = w.storage.tensor.taken;
+    work_registers(b, p->in_tensor_memory
+                          ? 32
+                          : (double)w.storage.columns / 2 + (p->core == NULL ? 16 : 32));
     TapWork taps = {.b = b,
                     .inst = p->inst,
                     .config = c,

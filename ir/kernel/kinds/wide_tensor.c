@@ -1,0 +1,150 @@
+/* wide_convolution.c by tcgen05: one thread of the block issues products of 128 rows, whose sums lie in tensor memory, not
+ * in the threads' registers. So warps are as many as copying takes, and a block's tile is as large as 512 columns.
+ *
+ * Rows are 128 features, columns up to 256 places. Where features are no multiple of 128, products of 64 rows would take
+ * as long as those of 128; then rows are places, and features columns. */
+#include "ir/base/divide.h"
+#include "ir/kernel/kinds/taps.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+enum {
+    X = 1,
+    FEATURES = 0, /* sides of a tile; */
+    ROWS = 1,     /* rows of the result */
+    MOST_COLUMNS = 256,
+    COLUMN_STEP = 16,
+    LEAST_TAKEN = 32,
+    STAGES = 3,
+    MOST_ROWS = 32,
+    MOST_GROUPS = 4 /* of four warps */
+};
+
+void wide_tensor_plan(WidePlan *p)
+{
+    p->in_tensor_memory = true;
+    p->places_are_rows = p->features % TENSOR_ROWS != 0;
+}
+
+/* Features of a block are a multiple of it. */
+static int64_t feature_unit(const WidePlan *p)
+{
+    return p->places_are_rows ? WARPGROUP_ROWS : TENSOR_ROWS;
+}
+
+void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
+{
+    int64_t places = (c->tile[ROWS] - 1) * out->pitch + p->result_size[X],
+            columns = p->places_are_rows ? TENSOR_ROWS : MOST_COLUMNS;
+    WideTensor t = {.across = ceil_div(places, columns), .taken = LEAST_TAKEN};
+    if (p->places_are_rows) {
+        t.columns = c->tile[FEATURES];
+        t.tiles = t.across;
+    } else {
+        columns = ceil_div(ceil_div(places, t.across), COLUMN_STEP) * COLUMN_STEP;
+        t.columns = columns;
+        t.tiles = t.across * (c->tile[FEATURES] / TENSOR_ROWS);
+    }
+    out->columns = t.across * columns;
+    out->slack = out->columns - places;
+    while (t.taken < t.tiles * t.columns && t.taken <= TENSOR_COLUMNS)
+        t.taken *= 2;
+    out->tensor = t;
+}
+
+void wide_tensor_control(WideStorage *out)
+{
+    enum { ALIGN = 16, BYTES = 32 };
+    uint64_t at = (out->bytes + ALIGN - 1) / ALIGN * ALIGN;
+    out->tensor.control = (uint32_t)at;
+    out->bytes = at + BYTES;
+}
+
+const char *wide_tensor_refused(const KernelDesign *d)
+{
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    int64_t unit = feature_unit(p);
+    WideStorage s;
+    if (c->warps[FEATURES] % WARPGROUP_WARPS != 0 || c->warps[ROWS] != 1)
+        return refuse_text(
+            d, "\"warps\" must be a multiple of %d, and 1; found %lld, %lld",
+            WARPGROUP_WARPS, (long long)c->warps[FEATURES], (long long)c->warps[ROWS]);
+    if (c->tile[FEATURES] % unit != 0 || p->features % c->tile[FEATURES] != 0 ||
+        (p->places_are_rows && c->tile[FEATURES] > MOST_COLUMNS))
+        return refuse_text(d,
+                           "\"tile\" %lld must be a multiple of %lld, divide the %lld "
+                           "features, and be %d at most where places are rows",
+                           (long long)c->tile[FEATURES], (long long)unit,
+                           (long long)p->features, MOST_COLUMNS);
+    wide_storage(d, &s);
+    return s.tensor.taken <= TENSOR_COLUMNS
+               ? NULL
+               : refuse_text(
+                     d, "\"tile\" asks for %lld columns of tensor memory; there are %d",
+                     (long long)(s.tensor.tiles * s.tensor.columns), TENSOR_COLUMNS);
+}
+
+/* -- heuristic ------------------------------------------------------------------------------------ */
+
+typedef struct Choice {
+    int64_t groups, features, rows, depth;
+} Choice;
+
+/* What the text leaves open. */
+static void complete(const WidePlan *p, const Choice *x, KernelConfig *c)
+{
+    if (config_lacks(c, KERNEL_KEY_WARPS)) {
+        c->warps[FEATURES] = WARPGROUP_WARPS * x->groups;
+        c->warps[ROWS] = 1;
+    }
+    if (config_lacks(c, KERNEL_KEY_TILE)) {
+        c->tile[FEATURES] = x->features;
+        c->tile[ROWS] = x->rows;
+    }
+    if (config_lacks(c, KERNEL_KEY_DEPTH))
+        c->depth = x->depth;
+    if (config_lacks(c, KERNEL_KEY_STAGES))
+        c->stages = p->pieces != 0 ? 1 : STAGES;
+}
+
+/* The best of so many threads, features and terms, over all rows of a tile. */
+static void try_rows(const KernelDesign *open, Choice x, Choice *best,
+                     double *best_seconds)
+{
+    const WidePlan *p = open->plan.wide;
+    int64_t most = p->result_size[0] < MOST_ROWS ? p->result_size[0] : MOST_ROWS;
+    for (x.rows = 1; x.rows <= most; x.rows++) {
+        KernelConfig c = open->config;
+        double seconds;
+        complete(p, &x, &c);
+        if (!design_seconds(open, &c, &seconds) ||
+            (*best_seconds != 0 && seconds >= *best_seconds))
+            continue;
+        *best_seconds = seconds;
+        *best = x;
+    }
+}
+
+void configure_wide_tensor(const KernelDesign *d, int64_t deep, KernelConfig *c)
+{
+    const WidePlan *p = d->plan.wide;
+    KernelDesign open = *d;
+    int64_t unit = feature_unit(p);
+    Choice best = {1, unit, 1, p->pieces != 0 ? deep : TAPS_STEP};
+    double seconds = 0;
+    open.config = *c;
+    for (int64_t groups = 1; groups <= MOST_GROUPS && d->unsupported == NULL;
+         groups *= 2) {
+        for (int64_t features = unit; features <= 2 * unit; features += unit) {
+            for (int64_t k = deep; k >= TAPS_STEP && 4 * k >= deep; k /= 2) {
+                /* vectors of fewer channels, whole places apart, meet in banks as they are turned; rows are not cut */
+                bool meets = !p->is_last && p->stride == 1 && k < deep;
+                if (meets || (p->pieces != 0 && k < deep))
+                    break;
+                try_rows(&open, (Choice){groups, features, 1, k}, &best, &seconds);
+            }
+        }
+    }
+    complete(p, &best, c);
+}
