@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/emu/graph.h"
+#include "runtime/emu/steps.h"
 
 /* What an executable graph runs instead of its graph's own work, by the numbers of nodes. Launches
  * that are queued keep the table of their time. */
@@ -61,9 +62,21 @@ static Table *table_create(uint32_t count, const Table *from)
 
 static bool graph_run(const struct CUgraph_st *g, const Table *t, Finding *out);
 
+/* A loop whose body is empty, or does not end it, has an end, too. */
+static bool loop_run(const struct CUgraphNode_st *n, const Table *t, Finding *out)
+{
+    while (n->condition->value != 0) {
+        if (!steps_take(1, "a loop of a graph", out) || !graph_run(n->inner, t, out))
+            return false;
+    }
+    return true;
+}
+
 /* t NULL: the node's own. */
 static bool node_run(const struct CUgraphNode_st *n, const Table *t, Finding *out)
 {
+    if (!steps_take(1, "a graph", out))
+        return false;
     if (n->kind == NODE_WORK) {
         const Work *w = t != NULL && t->works[n->number] ? t->works[n->number] : n->work;
         Operation *op = w->operation;
@@ -73,13 +86,9 @@ static bool node_run(const struct CUgraphNode_st *n, const Table *t, Finding *ou
         bool replaced = t != NULL && t->children[n->number] != NULL;
         return graph_run(replaced ? t->children[n->number] : n->inner, NULL, out);
     }
-    while (n->condition->value != 0) {
-        if (!graph_run(n->inner, t, out))
-            return false;
-        if (n->kind == NODE_IF)
-            break;
-    }
-    return true;
+    if (n->kind == NODE_IF)
+        return n->condition->value == 0 || graph_run(n->inner, t, out);
+    return loop_run(n, t, out);
 }
 
 /* The last node that nothing not yet run comes before; the graph is in order, so there is one. */

@@ -25,6 +25,11 @@ bool steps_take(uint64_t count, const char *what, Finding *out)
     return false;
 }
 
+uint64_t steps_taken(void)
+{
+    return taken;
+}
+
 bool steps_take_threads(const uint32_t grid[3], const uint32_t block[3], const char *what,
                         Finding *out)
 {

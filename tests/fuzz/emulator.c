@@ -3,6 +3,7 @@
  *
  * An input is how the emulator behaves (ConfigByte), which calls are made, then what emulator/told.h says. */
 #include "runtime/emu/config.h"
+#include "runtime/emu/steps.h"
 #include "tests/fuzz/emulator/told.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -44,7 +45,7 @@ static void configure(const uint8_t *data)
     c->workers = 1;
     c->fail_call = data[CONFIG_FAIL];
     c->memory = limit & LIMIT_MEMORY ? 100000 : 1 << 28;
-    c->steps = limit & LIMIT_STEPS ? 20 : 1 << 22;
+    c->steps = steps_taken() + (limit & LIMIT_STEPS ? 20 : 1 << 16);
     c->streams = limit & LIMIT_STREAMS ? 2 : 4096;
     c->cudnn_workspace = limit & LIMIT_WORKSPACE ? 256 : 0;
     c->driver_version = limit & LIMIT_VERSIONS ? 11000 : 13000;

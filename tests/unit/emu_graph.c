@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "runtime/emu/config.h"
+#include "runtime/emu/steps.h"
 #include "tests/unit/shared/emulator.h"
 
 typedef struct Fixture {
@@ -255,6 +257,45 @@ static void test_freed(void **state)
     cuGraphDestroy(graph);
 }
 
+/* while (1); */
+static void test_endless(void **state)
+{
+    Fixture *f = *state;
+    CUgraph graph = NULL, body = NULL;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUgraphConditionalHandle handle;
+    CUstreamCaptureStatus status;
+    begin(f);
+    ok(cuStreamGetCaptureInfo_v3(f->a, &status, NULL, &graph, NULL, NULL, NULL));
+    ok(cuGraphConditionalHandleCreate(&handle, graph, f->context, 0, 0));
+    ok(gxemuSetCondition(handle, f->x, 1, 0, 2, f->a));
+    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL,
+                           .conditional = {.handle = handle,
+                                           .type = CU_GRAPH_COND_TYPE_WHILE,
+                                           .size = 1,
+                                           .ctx = f->context}};
+    CUgraphNode before = last_node(f->a);
+    ok(cuGraphAddNode_v2(&node, graph, &before, NULL, 1, &p));
+    ok(cuStreamUpdateCaptureDependencies_v2(f->a, &node, NULL, 1,
+                                            CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    ok(cuStreamBeginCaptureToGraph(f->b, p.conditional.phGraph_out[0], NULL, NULL, 0,
+                                   CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(cuStreamEndCapture(f->b, &body));
+    ok(cuStreamEndCapture(f->a, &graph));
+    ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    ok(cuMemsetD32Async(f->x, 1, 1, f->a));
+    ok(cuStreamSynchronize(f->a));
+    uint64_t most = emu_config()->steps;
+    emu_config()->steps = steps_taken() + 1000;
+    CUresult r = cuGraphLaunch(exec, f->a);
+    EXPECT(r == CUDA_SUCCESS ? cuStreamSynchronize(f->a) : r, CUDA_ERROR_LAUNCH_FAILED,
+           "a loop of a graph: it would be more than the");
+    emu_config()->steps = most;
+    cuGraphExecDestroy(exec);
+    cuGraphDestroy(graph);
+}
+
 /* The context has failed: nothing is left that could be checked. */
 static int teardown_failed(void **state)
 {
@@ -281,6 +322,7 @@ int main(void)
         GRAPH_TEST(test_conditions),
         GRAPH_TEST(test_refused),
         cmocka_unit_test_setup_teardown(test_freed, setup, teardown_failed),
+        cmocka_unit_test_setup_teardown(test_endless, setup, teardown_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
