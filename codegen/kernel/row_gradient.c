@@ -44,7 +44,7 @@ static void ask_factor(const Gradient *g, LLVMValueRef image, LLVMValueRef row)
     gx_loop_end(w->k, &loop, NULL);
 }
 
-/* Of call `call` of these four warps. */
+/* Of call `call` of these four warps; in tensor memory of the block, by the thread that issues. */
 static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
 {
     Wide *w = &g->wide;
@@ -62,7 +62,29 @@ static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
                     .lead = WARPGROUP_PIECE * PIECE_BYTES,
                     .stride = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .is_transposed = true};
-    wide_multiply(w, &a, &b, (uint32_t)(g->storage.terms / TAPS_STEP), sums);
+    uint32_t steps = (uint32_t)(g->storage.terms / TAPS_STEP);
+    if (!g->p->of.in_tensor_memory) {
+        wide_multiply(w, &a, &b, steps, sums);
+        return;
+    }
+    const WideTensor *t = &w->storage.tensor;
+    gx_tensor_mma(w->k, g->p->of.inst->operands[0]->shape->dtype, (uint32_t)t->rows,
+                  (uint32_t)t->columns, steps, &a, &b,
+                  add(w->k, w->address, number(w->k, call * t->columns)), w->adds);
+}
+
+/* All of a step; what its products read is written again once the next step has waited for them. */
+static void issue(Gradient *g, LLVMValueRef step)
+{
+    Wide *w = &g->wide;
+    GxIf one;
+    LLVMValueRef none = LLVMConstNull(LLVMTypeOf(step)),
+                 is_later = LLVMBuildICmp(w->b, LLVMIntNE, step, none, "");
+    w->adds = LLVMBuildZExt(w->b, is_later, LLVMTypeOf(step), "");
+    wide_tensor_issue_begin(w, &one);
+    for (int64_t i = 0; i < g->storage.calls; i++)
+        multiply(g, i, NULL);
+    wide_tensor_issue_end(w, &one, step);
 }
 
 /* Images and tiles of rows one after the other. */
@@ -76,6 +98,8 @@ static void one_step(Gradient *g, LLVMValueRef step, LLVMValueRef *sums)
     w->image = add(w->k, times(w->k, g->group, p->images), image);
     gx_barrier(w->k);
     wide_rows_ask(w);
+    if (p->of.in_tensor_memory)
+        wide_tensor_finish(w, add(w->k, step, number(w->k, -1)));
     ask_factor(g, image, w->row);
     gx_copy_commit(w->k);
     gx_copy_wait(w->k, 0);
@@ -84,6 +108,10 @@ static void one_step(Gradient *g, LLVMValueRef step, LLVMValueRef *sums)
     if (p->of.core == NULL)
         gx_proxy_fence(w->k);
     gx_barrier(w->k);
+    if (p->of.in_tensor_memory) {
+        issue(g, step);
+        return;
+    }
     for (int64_t i = 0; i < g->storage.calls; i++)
         multiply(g, i, &sums[i * (int64_t)w->sum_count]);
 }
@@ -94,15 +122,17 @@ static LLVMValueRef *run_loop(Gradient *g)
     const GradientPlan *p = g->p;
     GxLoop loop;
     uint32_t count = w->sum_count * (uint32_t)g->storage.calls;
+    int64_t steps = p->images * (p->of.result_size[Y] / w->c->tile[ROWS]);
     LLVMValueRef *sums = ARENA_ARRAY(w->k->arena, LLVMValueRef, count);
     for (uint32_t i = 0; i < count; i++)
         sums[i] = LLVMConstNull(emit_type(w->k, DT_F32));
-    gx_loop_begin(w->k, &loop, number(w->k, 0),
-                  number(w->k, p->images * (p->of.result_size[Y] / w->c->tile[ROWS])),
-                  number(w->k, 1), sums, count);
+    gx_loop_begin(w->k, &loop, number(w->k, 0), number(w->k, steps), number(w->k, 1),
+                  sums, count);
     LLVMValueRef *next = arena_copy(w->k->arena, sums, count * sizeof *sums);
     one_step(g, loop.index, next);
     gx_loop_end(w->k, &loop, next);
+    if (p->of.in_tensor_memory)
+        wide_tensor_finish(w, number(w->k, steps - 1));
     return sums;
 }
 
@@ -148,28 +178,67 @@ static void write_sum(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
     emit_if_end(e, &there, NULL, 0, NULL);
 }
 
-static void write_results(const Gradient *g, const LLVMValueRef *sums)
+/* Sum `number_of` of the thread's of a call whose first row of the window is `row`; `feature` is the first of 16. */
+static void write_own(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
+                      int64_t number_of, LLVMValueRef sum)
 {
     const Wide *w = &g->wide;
     const WidePlan *p = &g->p->of;
+    int64_t piece = number_of / SUMS, below = number_of / 2 % 2 * WARPGROUP_PIECE;
     LLVMValueRef in = w->lane, column = times(w->k, split(w->k, &in, SUMS), 2);
-    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
-                               add(w->k, times(w->k, w->warp, WARP_ROWS), in));
+    feature = add(w->k, feature, add(w->k, in, number(w->k, below)));
     feature = add(w->k, feature, times(w->k, w->feature_tile, w->c->tile[FEATURES]));
     feature = add(w->k, feature, times(w->k, g->group, p->features));
-    LLVMValueRef first = times(w->k, w->group[ROWS], g->storage.calls * p->stride);
-    for (int64_t i = 0; i < g->storage.calls * (int64_t)w->sum_count; i++) {
-        int64_t call = i / w->sum_count, sum = i % w->sum_count, piece = sum / SUMS;
-        LLVMValueRef row = add(w->k, first,
-                               number(w->k, call * p->stride + piece / p->pieces)),
-                     at =
-                         add(w->k, column,
-                             number(w->k, piece % p->pieces * WARPGROUP_PIECE + sum % 2));
-        emit_scope_begin(w->e);
-        write_sum(g, add(w->k, feature, number(w->k, sum / 2 % 2 * WARPGROUP_PIECE)), row,
-                  at, sums[i]);
-        emit_scope_end(w->e);
+    row = add(w->k, row, number(w->k, piece / p->pieces));
+    column = add(w->k, column,
+                 number(w->k, piece % p->pieces * WARPGROUP_PIECE + number_of % 2));
+    emit_scope_begin(w->e);
+    write_sum(g, feature, row, column, sum);
+    emit_scope_end(w->e);
+}
+
+static void write_results(const Gradient *g, const LLVMValueRef *sums)
+{
+    const Wide *w = &g->wide;
+    int64_t stride = g->p->of.stride;
+    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
+                               times(w->k, w->warp, WARP_ROWS)),
+                 first = times(w->k, w->group[ROWS], g->storage.calls * stride);
+    for (int64_t i = 0; i < g->storage.calls * (int64_t)w->sum_count; i++)
+        write_own(g, feature, add(w->k, first, number(w->k, i / w->sum_count * stride)),
+                  i % w->sum_count, sums[i]);
+}
+
+/* From tensor memory: each four warps take some of the calls, a warp 16 or 32 of the features. */
+static void write_tensor(const Gradient *g)
+{
+    enum { PART = 16, LANES = 32, GROUP_LOG2 = 7, TIMES = TENSOR_ROWS / WARPGROUP_ROWS };
+    const Wide *w = &g->wide;
+    const WideTensor *t = &w->storage.tensor;
+    GxLoop calls;
+    LLVMValueRef sums[PART / 2];
+    int64_t of_warp = t->rows / WARPGROUP_WARPS;
+    gx_barrier(w->k);
+    gx_loop_begin(
+        w->k, &calls, LLVMBuildLShr(w->b, w->thread, number(w->k, GROUP_LOG2), ""),
+        number(w->k, t->tiles), number(w->k, w->k->block[0] >> GROUP_LOG2), NULL, 0);
+    LLVMValueRef row = times(w->k, calls.index, g->p->of.stride),
+                 column = times(w->k, calls.index, t->columns);
+    for (int64_t i = 0; i < TIMES * t->columns / PART; i++) {
+        int64_t half = i % TIMES * WARP_ROWS, part = i / TIMES * PART;
+        if (half >= of_warp)
+            continue;
+        LLVMValueRef lane = add(w->k, times(w->k, w->warp, LANES), number(w->k, half));
+        LLVMValueRef at =
+            add(w->k, add(w->k, w->address, column), times(w->k, lane, GX_TENSOR_LANE));
+        gx_tensor_load(w->k, add(w->k, at, number(w->k, part)), PART, sums);
+        for (int64_t j = 0; j < PART / 2; j++)
+            write_own(g, add(w->k, times(w->k, w->warp, of_warp), number(w->k, half)),
+                      row, part / 2 + j, sums[j]);
     }
+    gx_loop_end(w->k, &calls, NULL);
+    gx_barrier(w->k);
+    wide_tensor_end(w);
 }
 
 Kernel *emitter_row_gradient(const EmitterInput *in)
@@ -178,17 +247,22 @@ Kernel *emitter_row_gradient(const EmitterInput *in)
     Gradient g = {.p = p};
     Wide *w = &g.wide;
     gradient_storage(in->design, &g.storage);
-    *w = (Wide){.in = in,
-                .p = &p->of,
-                .c = &in->design->config,
-                .storage = g.storage.of,
-                .e = emitter_begin(in),
-                .sum_count = (uint32_t)g.storage.columns / 2};
+    *w =
+        (Wide){.in = in,
+               .p = &p->of,
+               .c = &in->design->config,
+               .storage = g.storage.of,
+               .e = emitter_begin(in),
+               .sum_count = p->of.in_tensor_memory ? 0 : (uint32_t)g.storage.columns / 2};
     wide_begin(w, g.storage.bytes);
     g.factor = w->shared + (uint32_t)w->storage.patch_bytes;
     LLVMValueRef block = gx_ctaid(w->k, 0);
     w->feature_tile = split(w->k, &block, p->of.features / w->c->tile[FEATURES]);
     g.group = block;
-    write_results(&g, run_loop(&g));
+    LLVMValueRef *sums = run_loop(&g);
+    if (p->of.in_tensor_memory)
+        write_tensor(&g);
+    else
+        write_results(&g, sums);
     return emitter_finish(in, w->e);
 }

@@ -83,9 +83,9 @@ typedef struct WideRows {
     uint64_t bytes;
 } WideRows;
 
-/* WidePlan.in_tensor_memory: the sums lie there as tiles of 128 rows by `columns`, one beside the other. */
+/* WidePlan.in_tensor_memory: the sums lie there as tiles of `rows`, 128 or 64, by `columns`, one beside the other. */
 typedef struct WideTensor {
-    int64_t columns, tiles;
+    int64_t rows, columns, tiles;
     int64_t across; /* tiles of the same features */
     uint32_t taken; /* columns of tensor memory, as they can be asked for */
     uint32_t
@@ -110,11 +110,13 @@ typedef struct WideStorage {
 } WideStorage;
 void wide_storage(const KernelDesign *d, WideStorage *out);
 
-/* wide_tensor.c: wide_convolution's sums in tensor memory. Places and tiles, pitch is there; where the shared memory of
- * so many bytes ends with what controls it. */
+/* wide_tensor.c: wide_convolution's sums in tensor memory. Places and tiles; pitch is there. */
 void wide_tensor_plan(WidePlan *p);
 void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
-void wide_tensor_control(WideStorage *out);
+/* Of tiles that are there: what has to be asked for. */
+void wide_tensor_take(WideTensor *t);
+/* What controls it stands behind so many bytes: how many there are with it. */
+uint64_t wide_tensor_control(WideTensor *t, uint64_t bytes);
 const char *wide_tensor_refused(const KernelDesign *d);
 void configure_wide_tensor(const KernelDesign *d, int64_t deep, KernelConfig *c);
 

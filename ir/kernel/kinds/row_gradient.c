@@ -1,5 +1,5 @@
-/* Gradients by the filter of convolutions from few channels, by wgmma, or mma.sync where there is none: 64 features of
- * the second operand by the runs of numbers that a row of a window is (wide_rows.c), summed over the places of images.
+/* Gradients by the filter of convolutions from few channels, by wgmma, tcgen05, or mma.sync where there is neither: 64
+ * features of the second operand by the runs of numbers that a row of a window is (wide_rows.c), summed over the places of images.
  *
  *   convolution(image, y), window={size=112x112 rhs_dilate=2x2}, dim_labels=f01b_i01o->...
  *
@@ -87,6 +87,14 @@ static GradientPlan plan_of(const Instruction *hero, bool is_turned)
     return p;
 }
 
+/* Sums of all strides of a window. */
+static bool fits_tensor_memory(const GradientPlan *p)
+{
+    int64_t columns = wide_rows_depth(&p->of);
+    return columns <= MOST_COLUMNS &&
+           p->of.window[Y] / p->of.stride * columns <= TENSOR_COLUMNS;
+}
+
 void plan_row_gradient(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
@@ -96,7 +104,9 @@ void plan_row_gradient(KernelDesign *d, const FusionFacts *f)
     GradientPlan *p = ARENA_NEW(d->arena, GradientPlan);
     *p = plan_of(hero, is_turned);
     wide_rows_plan(&p->of);
-    if (!target_has(d->target, FEATURE_WARPGROUP))
+    p->of.in_tensor_memory =
+        target_has(d->target, FEATURE_TENSOR_MEMORY) && fits_tensor_memory(p);
+    if (!p->of.in_tensor_memory && !target_has(d->target, FEATURE_WARPGROUP))
         p->of.core = taps_core(d, hero->operands[0]->shape->dtype);
     d->plan.gradient = p;
 }
@@ -116,6 +126,12 @@ static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientSto
     s.stride = (uint32_t)((s.terms + 1) * 2 * WARPGROUP_PIECE);
     s.of.stage_bytes = (uint64_t)(c->tile[FEATURES] / WARPGROUP_PIECE) * s.stride;
     s.bytes = s.of.patch_bytes + s.of.stage_bytes + s.of.of_rows.bytes;
+    if (p->of.in_tensor_memory) {
+        s.of.tensor = (WideTensor){
+            .rows = c->tile[FEATURES], .columns = s.columns, .tiles = s.calls};
+        wide_tensor_take(&s.of.tensor);
+        s.bytes = wide_tensor_control(&s.of.tensor, s.bytes);
+    }
     *out = s;
 }
 
@@ -267,14 +283,20 @@ bool suits_row_gradient(FusionFacts *f, KernelKind kind)
 
 /* -- heuristic ------------------------------------------------------------------------------------ */
 
-static void complete(int64_t groups, int64_t rows, KernelConfig *c)
+static void complete(const GradientPlan *p, int64_t groups, int64_t rows, KernelConfig *c)
 {
-    if (config_lacks(c, KERNEL_KEY_WARPS)) {
+    bool in_memory = p->of.in_tensor_memory;
+    if (in_memory && config_lacks(c, KERNEL_KEY_WARPS)) {
+        c->warps[FEATURES] = WARPGROUP_WARPS * groups;
+        c->warps[ROWS] = 1;
+    } else if (config_lacks(c, KERNEL_KEY_WARPS)) {
         c->warps[FEATURES] = WARPGROUP_WARPS;
         c->warps[ROWS] = groups;
     }
     if (config_lacks(c, KERNEL_KEY_TILE)) {
-        c->tile[FEATURES] = WARPGROUP_ROWS * (c->warps[FEATURES] / WARPGROUP_WARPS);
+        c->tile[FEATURES] =
+            in_memory ? (p->of.features % TENSOR_ROWS == 0 ? TENSOR_ROWS : WARPGROUP_ROWS)
+                      : WARPGROUP_ROWS * (c->warps[FEATURES] / WARPGROUP_WARPS);
         c->tile[ROWS] = rows;
     }
 }
@@ -283,7 +305,7 @@ static bool seconds_of(const KernelDesign *d, int64_t groups, int64_t rows,
                        double *seconds)
 {
     KernelConfig c = d->config;
-    complete(groups, rows, &c);
+    complete(d->plan.gradient, groups, rows, &c);
     return design_seconds(d, &c, seconds);
 }
 
@@ -304,7 +326,7 @@ void configure_row_gradient(const KernelDesign *d, KernelConfig *c)
             best[1] = rows;
         }
     }
-    complete(best[0], best[1], c);
+    complete(d->plan.gradient, best[0], best[1], c);
 }
 
 static const char *threads_refused(const KernelDesign *d)
@@ -316,11 +338,30 @@ static const char *threads_refused(const KernelDesign *d)
         return wrong;
     GradientStorage s;
     gradient_storage(d, &s);
-    if (s.columns > MOST_COLUMNS || registers_of(&s) > most_registers(threads))
+    if (!d->plan.gradient->of.in_tensor_memory &&
+        (s.columns > MOST_COLUMNS || registers_of(&s) > most_registers(threads)))
         return refuse_text(
             d, "\"warps\" leave a thread %lld registers; its sums need %lld",
             (long long)most_registers(threads), (long long)registers_of(&s));
     return shared_refused(d, s.bytes);
+}
+
+/* One tile of features, by so many threads as copying takes. */
+static const char *tensor_tile_refused(const KernelDesign *d)
+{
+    const GradientPlan *p = d->plan.gradient;
+    const KernelConfig *c = &d->config;
+    bool has_rows =
+        c->tile[FEATURES] == WARPGROUP_ROWS || c->tile[FEATURES] == TENSOR_ROWS;
+    if (c->warps[FEATURES] % WARPGROUP_WARPS != 0 || c->warps[ROWS] != 1)
+        return refuse_text(
+            d, "\"warps\" must be a multiple of %d, and 1; found %lld, %lld",
+            WARPGROUP_WARPS, (long long)c->warps[FEATURES], (long long)c->warps[ROWS]);
+    return has_rows && p->of.features % c->tile[FEATURES] == 0
+               ? NULL
+               : refuse_text(d, "\"tile\" must be %d or %d and divide %lld, found %lld",
+                             WARPGROUP_ROWS, TENSOR_ROWS, (long long)p->of.features,
+                             (long long)c->tile[FEATURES]);
 }
 
 const char *refuse_row_gradient(const KernelDesign *d)
@@ -329,9 +370,14 @@ const char *refuse_row_gradient(const KernelDesign *d)
     const KernelConfig *c = &d->config;
     int64_t calls = p->of.window[Y] / p->of.stride,
             terms = c->tile[ROWS] * p->of.result_size[X];
-    if (c->warps[FEATURES] % WARPGROUP_WARPS != 0 ||
-        c->tile[FEATURES] != c->warps[FEATURES] * (WARPGROUP_ROWS / WARPGROUP_WARPS) ||
-        p->of.features % c->tile[FEATURES] != 0)
+    const char *wrong = p->of.in_tensor_memory ? tensor_tile_refused(d) : NULL;
+    if (wrong != NULL)
+        return wrong;
+    bool by_warps = !p->of.in_tensor_memory;
+    if (by_warps &&
+        (c->warps[FEATURES] % WARPGROUP_WARPS != 0 ||
+         c->tile[FEATURES] != c->warps[FEATURES] * (WARPGROUP_ROWS / WARPGROUP_WARPS) ||
+         p->of.features % c->tile[FEATURES] != 0))
         return refuse_text(
             d,
             "\"tile\" %lld needs four warps for each %d features, and must divide %lld",

@@ -277,7 +277,7 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
     uint64_t sums = sum_bytes(p, c, &r);
     r.bytes = r.bytes > sums ? r.bytes : sums;
     if (p->in_tensor_memory)
-        wide_tensor_control(&r);
+        r.bytes = wide_tensor_control(&r.tensor, r.bytes);
     *out = r;
 }
 

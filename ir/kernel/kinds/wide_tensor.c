@@ -2,7 +2,8 @@
  * in the threads' registers. So warps are as many as copying takes, and a block's tile is as large as 512 columns.
  *
  * Rows are 128 features, columns up to 256 places. Where features are no multiple of 128, products of 64 rows would take
- * as long as those of 128; then rows are places, and features columns. */
+ * as long as those of 128, for they use half of the lanes (PTX ISA, data path layout F); then rows are places, and features
+ * columns. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
@@ -36,7 +37,7 @@ void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *
 {
     int64_t places = (c->tile[ROWS] - 1) * out->pitch + p->result_size[X],
             columns = p->places_are_rows ? TENSOR_ROWS : MOST_COLUMNS;
-    WideTensor t = {.across = ceil_div(places, columns), .taken = LEAST_TAKEN};
+    WideTensor t = {.rows = TENSOR_ROWS, .across = ceil_div(places, columns)};
     if (p->places_are_rows) {
         t.columns = c->tile[FEATURES];
         t.tiles = t.across;
@@ -47,17 +48,23 @@ void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *
     }
     out->columns = t.across * columns;
     out->slack = out->columns - places;
-    while (t.taken < t.tiles * t.columns && t.taken <= TENSOR_COLUMNS)
-        t.taken *= 2;
+    wide_tensor_take(&t);
     out->tensor = t;
 }
 
-void wide_tensor_control(WideStorage *out)
+void wide_tensor_take(WideTensor *t)
+{
+    t->taken = LEAST_TAKEN;
+    while (t->taken < t->tiles * t->columns && t->taken <= TENSOR_COLUMNS)
+        t->taken *= 2;
+}
+
+uint64_t wide_tensor_control(WideTensor *t, uint64_t bytes)
 {
     enum { ALIGN = 16, BYTES = 32 };
-    uint64_t at = (out->bytes + ALIGN - 1) / ALIGN * ALIGN;
-    out->tensor.control = (uint32_t)at;
-    out->bytes = at + BYTES;
+    uint64_t at = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    t->control = (uint32_t)at;
+    return at + BYTES;
 }
 
 const char *wide_tensor_refused(const KernelDesign *d)

@@ -47,7 +47,7 @@ static double read_bytes(const WideWork *w, double terms)
 {
     const WideTensor *t = &w->storage.tensor;
     if (w->p->in_tensor_memory)
-        return (double)(t->tiles * (TENSOR_ROWS + t->columns)) * terms * 2;
+        return (double)(t->tiles * (t->rows + t->columns)) * terms * 2;
     double rows = w->p->core == NULL ? WARPGROUP_ROWS
                                      : (double)WARPGROUP_ROWS / WARPGROUP_WARPS,
            times = w->p->core == NULL ? 1 : WARPGROUP_WARPS;
@@ -232,11 +232,14 @@ void work_row_gradient(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     WideWork w = {.b = b, .p = &p->of, .c = &d->config, .storage = s.of};
     int64_t trips = p->images * (p->of.result_size[Y] / d->config.tile[ROWS]);
-    double sums = (double)(s.calls * s.columns) / 2;
-    work_registers(b, sums + (p->of.core == NULL ? 16 : 32));
+    bool in_memory = p->of.in_tensor_memory;
+    double sums = (double)(s.calls * s.columns) *
+                  (in_memory ? (double)s.of.tensor.rows / b->threads : 0.5);
+    b->tensor_columns = s.of.tensor.taken;
+    work_registers(b, in_memory ? 32 : sums + (p->of.core == NULL ? 16 : 32));
     work_loop_begin(b, (double)trips, trips, 1);
     fill_rows(&w);
-    for (int64_t i = 0; i < s.calls; i++)
+    for (int64_t i = 0; i < (in_memory ? 1 : s.calls); i++)
         multiply(&w, (double)s.terms / TAPS_STEP);
     work_barrier(b);
     work_loop_end(b, 0);
