@@ -282,6 +282,10 @@ void emit_leaf(Emit *e, const Instruction *inst, uint32_t leaf,
         preset_values(e, inst, leaf, index, out);
         return;
     }
+    if (inst->op == OP_PARAMETER) { /* of a loop's body: each array is an argument */
+        emit_load(e, e->parameter_args[leaf], shape_leaf(inst->shape, leaf), index, out);
+        return;
+    }
     if (inst->op != OP_REDUCE && inst->op != OP_REDUCE_WINDOW)
         bug("%s inside a fusion is no array", inst->name);
     /* all leaves are computed together: the first that is asked for leaves them in the memo */

@@ -31,9 +31,10 @@ typedef struct Emit {
     IndexContext *ix;
     LLVMTypeRef index_type; /* i32 where every size of the kernel fits, else i64 */
     uint32_t lanes;
-    const Computation *comp;        /* the fused computation */
-    const uint32_t *parameter_args; /* [comp->parameter_count] kernel argument of each */
-    LLVMValueRef *variables;        /* values of the kernel's variables */
+    const Computation *comp; /* the fused computation */
+    /* [comp->parameter_count] kernel argument of each; of a loop's body, of each leaf of its parameter */
+    const uint32_t *parameter_args;
+    LLVMValueRef *variables; /* values of the kernel's variables */
     size_t variable_count, variable_capacity;
     IndexMap *
         *maps; /* by instruction id: its operands' maps for leaf 0, once asked for */

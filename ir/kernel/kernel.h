@@ -79,6 +79,7 @@ typedef struct KernelDesign {
         const struct ReductionPlan *reduction;
         const struct TransposePlan *transpose;
         const struct LoopPlan *loop;
+        const struct WhilePlan *element_while;
         const struct StencilPlan *stencil;
         const struct ImagePlan *image;
         const struct WidePlan *wide;

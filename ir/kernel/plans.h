@@ -5,6 +5,7 @@
 
 #include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/kinds/element_while.h"
 #include "ir/kernel/kinds/fft.h"
 #include "ir/kernel/kinds/triangle.h"
 #include "ir/kernel/ragged.h"

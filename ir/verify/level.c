@@ -51,11 +51,12 @@ static void check_laid_out(Verify *v, const Instruction *inst)
     }
 }
 
-/* Fused: fused computations are called by fusions only and hold no control flow, and no effect but
- * that of a kernel that advances the random state. */
+/* Fused: fused computations are called by fusions only and hold no control flow but a loop that is a kernel, and
+ * no effect but that of a kernel that advances the random state. */
 static void check_fused(Verify *v, const Instruction *inst)
 {
     if (inst->parent->is_fused && inst->op != OP_RNG_GET_AND_UPDATE_STATE &&
+        inst->op != OP_WHILE &&
         op_is(inst->op, OPF_CONTROL | OPF_COLLECTIVE | OPF_EFFECT))
         verify_error(v, inst, "cannot stand in a fusion");
 }

@@ -8,6 +8,7 @@ PassFn pass_split_scatters;     /* sorted, where the order of updates matters */
 PassFn pass_fuse_attentions;    /* with all that is in them */
 PassFn pass_split_exponentials; /* of rows too long to be kept */
 PassFn pass_split_reductions;   /* where few results have many elements each */
+PassFn pass_element_whiles;     /* loops whose elements go their own ways */
 PassFn pass_fuse;               /* producers into their readers */
 PassFn pass_wrap;               /* what is still alone */
 PassFn pass_needed_results;     /* of sorts and scans: others are not written */

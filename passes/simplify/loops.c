@@ -319,7 +319,7 @@ static bool bypass_invariants(const Loop *loop, Instruction **forward)
 }
 
 /* A body that becomes a part of one kernel: it only computes element by element, moves, and reads
- * elements of arrays by indices, as a binary search does. */
+ * at an index, as the binary search for a single number does. */
 static bool is_one_kernel(const Computation *body)
 {
     for (const Instruction *inst = inst_first(body); inst; inst = inst_next(inst)) {
@@ -328,7 +328,7 @@ static bool is_one_kernel(const Computation *body)
             continue;
         bool simple = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_BROADCAST ||
                       inst->op == OP_RESHAPE || inst->op == OP_SLICE ||
-                      inst->op == OP_DYNAMIC_SLICE || inst->op == OP_GATHER;
+                      inst->op == OP_DYNAMIC_SLICE;
         if (!simple || inst->control_count > 0)
             return false;
     }

@@ -94,6 +94,7 @@ typedef struct WorkBuilder {
     Arena *arena;
     const Instruction *fusion;
     const Computation *comp;
+    const uint32_t *leaf_arrays; /* work_enter: of a loop's tuple; else NULL */
     const GpuModel *device;
     const GpuRates *rates;
     IndexContext *ix;
@@ -172,6 +173,8 @@ void work_part_end(WorkBuilder *b, WorkPart before);
 /* An element of an instruction; known from now on. */
 WorkValue work_element(WorkBuilder *b, const Instruction *inst,
                        const IndexExpr *const *index);
+/* From here on elements are those of a loop's body. `leaf_arrays`: the arrays that its tuple is. */
+void work_enter(WorkBuilder *b, const Computation *body, const uint32_t *leaf_arrays);
 /* From here on elements of the instruction are in registers. */
 void work_preset(WorkBuilder *b, const Instruction *inst);
 /* Result `leaf` of the fusion at an index: its element and its store. */

@@ -431,6 +431,9 @@ static WorkValue element(WorkBuilder *b, const Instruction *inst,
                    ? work_load(b, (uint32_t)inst->parameter, inst->shape, index)
                    : at_hand();
     case ELEMENT_ALIAS:
+        if (b->leaf_arrays != NULL && inst->op == OP_GET_TUPLE_ELEMENT)
+            return work_load(b, b->leaf_arrays[inst_int(inst, ATTR_INDEX, 0)],
+                             inst->shape, index);
         return inst->operand_count == 0 ? at_hand()
                                         : work_element(b, inst->operands[0], index);
     default:
@@ -463,6 +466,14 @@ WorkValue work_element(WorkBuilder *b, const Instruction *inst,
     WorkValue v = element(b, inst, index);
     remember(b, inst, index, v);
     return v;
+}
+
+void work_enter(WorkBuilder *b, const Computation *body, const uint32_t *leaf_arrays)
+{
+    b->comp = body;
+    b->leaf_arrays = leaf_arrays;
+    b->maps = ARENA_ARRAY(b->arena, IndexMap *, (size_t)body->instruction_count + 1);
+    b->is_preset = ARENA_ARRAY(b->arena, bool, (size_t)body->instruction_count + 1);
 }
 
 void work_preset(WorkBuilder *b, const Instruction *inst)

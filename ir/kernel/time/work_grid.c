@@ -1,4 +1,5 @@
 /* Kernels with a thread for every few elements of something: loop, update_slice, select_and_scatter, rng. */
+#include "ir/analysis/loop.h"
 #include "ir/kernel/time/work_kinds.h"
 
 const IndexExpr *work_elements_of_thread(WorkBuilder *b, int64_t elements, uint32_t lanes)
@@ -44,6 +45,65 @@ void work_loop(const KernelDesign *d, KernelWork *out)
         results_of_size(b, p->sizes[i], work_elements_of_thread(b, p->sizes[i], lanes));
         work_part_end(b, part);
     }
+    work_end(b, out);
+}
+
+/* -- element_while --------------------------------------------------------------------------------- */
+
+/* Elements of `from`, a tuple of what is carried; gives when the last of them is ready. */
+static double carried_elements(WorkBuilder *b, const WhilePlan *p,
+                               const Instruction *from, const IndexExpr *const *own)
+{
+    const IndexExpr *zero[KERNEL_MOST_RANK];
+    double ready = 0;
+    for (uint32_t d = 0; d < KERNEL_MOST_RANK; d++)
+        zero[d] = ix_const(b->ix, 0);
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->roles[i] == WHILE_UNCHANGED)
+            continue;
+        WorkValue v =
+            work_element(b, from->operands[i], p->roles[i] == WHILE_ELEMENT ? own : zero);
+        work_ready(b, v.loop, v.ready);
+        ready = v.loop == b->loop && v.ready > ready ? v.ready : ready;
+    }
+    return ready;
+}
+
+/* What stays as it is lies in memory; the rest in registers. */
+static void enter_body(WorkBuilder *b, const WhilePlan *p)
+{
+    uint32_t *arrays = ARENA_ARRAY(b->arena, uint32_t, (size_t)p->count + 1);
+    for (uint32_t i = 0; i < p->count; i++) {
+        const Shape *s = p->loop->shape->elements[i];
+        if (p->roles[i] == WHILE_UNCHANGED)
+            arrays[i] = (uint32_t)p->loop->operands[0]->operands[i]->parameter;
+        else
+            work_registers(b, (shared_bytes(s->dtype) + 3) / 4);
+    }
+    work_enter(b, p->body, arrays);
+    for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
+        int64_t i = loop_element(p->body, inst);
+        if (i >= 0 && p->roles[i] != WHILE_UNCHANGED)
+            work_preset(b, inst);
+    }
+}
+
+/* A trip waits for what the one before made. */
+void work_element_while(const KernelDesign *d, KernelWork *out)
+{
+    const WhilePlan *p = d->plan.element_while;
+    const IndexExpr *own[KERNEL_MOST_RANK];
+    WorkBuilder *b = work_begin(d);
+    uint32_t parameters = b->comp->parameter_count;
+    index_delinear(b->ix, p->shape,
+                   work_elements_of_thread(b, shape_elements(p->shape), 1), own);
+    carried_elements(b, p, p->loop->operands[0], own);
+    work_wait(b, 0);
+    work_loop_begin(b, (double)p->trips, p->trips, 1);
+    enter_body(b, p);
+    work_loop_end(b, carried_elements(b, p, p->body->root, own));
+    for (uint32_t i = 0; i < fusion_result_count(d->fusion); i++)
+        work_store(b, parameters + i, p->shape, own);
     work_end(b, out);
 }
 

@@ -1,0 +1,95 @@
+/* A loop whose elements go their own ways: a thread makes all trips for one of them, what it carries in registers. */
+#include "ir/kernel/kinds/element_while.h"
+#include "codegen/kernel/emitters.h"
+#include "ir/analysis/loop.h"
+
+static const IndexExpr *const *index_of(Emit *e, const WhilePlan *p, uint32_t i,
+                                        const IndexExpr *const *own)
+{
+    uint32_t rank = p->loop->shape->elements[i]->rank;
+    const IndexExpr **zero = ARENA_ARRAY(e->arena, const IndexExpr *, (size_t)rank + 1);
+    for (uint32_t d = 0; d < rank; d++)
+        zero[d] = ix_const(e->ix, 0);
+    return p->roles[i] == WHILE_ELEMENT ? own : zero;
+}
+
+/* Elements of `from`, a tuple of what is carried. Packed: without what stays as it is. */
+static unsigned carried_elements(Emit *e, const WhilePlan *p, const Instruction *from,
+                                 const IndexExpr *const *own, LLVMValueRef *out)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->roles[i] != WHILE_UNCHANGED)
+            emit_element(e, from->operands[i], index_of(e, p, i, own), &out[count++]);
+    }
+    return count;
+}
+
+/* Where the values of element `i` stand among those. */
+static uint32_t while_value(const WhilePlan *p, int64_t i)
+{
+    uint32_t before = 0;
+    for (int64_t k = 0; k < i; k++)
+        before += p->roles[k] != WHILE_UNCHANGED;
+    return before;
+}
+
+/* Kernel arguments of the loop's tuple: those of the parameters that stay as they are. */
+static const uint32_t *arguments(Emit *e, const WhilePlan *p)
+{
+    uint32_t *args = ARENA_ARRAY(e->arena, uint32_t, (size_t)p->count + 1);
+    for (uint32_t i = 0; i < p->count; i++) {
+        const Instruction *x = p->loop->operands[0]->operands[i];
+        if (p->roles[i] == WHILE_UNCHANGED)
+            args[i] = e->parameter_args[x->parameter];
+    }
+    return args;
+}
+
+/* One trip: the values of the next one. */
+static void trip(Emit *e, const WhilePlan *p, const IndexExpr *linear,
+                 const LLVMValueRef *carried, LLVMValueRef *next)
+{
+    Range elements = {0, shape_elements(p->shape) - 1};
+    bool is_wide = LLVMGetIntTypeWidth(e->index_type) == 64;
+    Emit *in = emit_begin(e->k, p->body, arguments(e, p), is_wide, 1);
+    const IndexExpr *own[EMIT_MOST_RANK];
+    emit_delinear(in, p->shape, emit_variable(in, emit_index(e, linear, 0), elements),
+                  own);
+    for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
+        int64_t i = loop_element(p->body, inst);
+        if (i >= 0 && p->roles[i] != WHILE_UNCHANGED)
+            emit_preset(in, inst, &carried[while_value(p, i)]);
+    }
+    carried_elements(in, p, p->body->root, own, next);
+}
+
+static void emit_trips(Emit *e, const void *user, const IndexExpr *linear)
+{
+    const EmitterInput *in = user;
+    const WhilePlan *p = in->design->plan.element_while;
+    const IndexExpr *own[EMIT_MOST_RANK];
+    LLVMValueRef *carried = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)p->count + 1);
+    LLVMValueRef *next = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)p->count + 1);
+    emit_delinear(e, p->shape, linear, own);
+    unsigned count = carried_elements(e, p, p->loop->operands[0], own, carried);
+    GxLoop loop;
+    gx_loop_begin(e->k, &loop, emit_index_constant(e, 0),
+                  emit_index_constant(e, p->trips), emit_index_constant(e, 1), carried,
+                  count);
+    emit_scope_begin(e);
+    trip(e, p, linear, carried, next);
+    emit_scope_end(e);
+    gx_loop_end(e->k, &loop, next);
+    for (uint32_t r = 0; r < fusion_result_count(in->fusion); r++) {
+        FusionResult result = fusion_result(in->fusion, r);
+        emit_store(e, fusion_result_arg(in->fusion, r), result.shape, own,
+                   &carried[while_value(p, result.inst_leaf)]);
+    }
+}
+
+Kernel *emitter_element_while(const EmitterInput *in)
+{
+    int64_t elements = shape_elements(in->design->plan.element_while->shape);
+    return emitter_finish(in, emit_for_elements(in, elements, 1, emit_trips, in));
+}

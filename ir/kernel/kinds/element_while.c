@@ -1,0 +1,264 @@
+/* See element_while.h. A thread for each element. */
+#include "ir/kernel/kinds/element_while.h"
+
+#include "ir/analysis/index_map.h"
+#include "ir/analysis/loop.h"
+#include "ir/kernel/plans.h"
+#include "ir/kernel/rules.h"
+
+enum {
+    MOST_INSTRUCTIONS =
+        512,         /* of a body: more is compiled slowly, and takes time by itself */
+    MOST_VISITS = 4, /* of an instruction, each at another index, on average */
+};
+
+/* -- the ways from what is handed on to what was carried ------------------------------------------- */
+
+typedef struct Walk {
+    const WhilePlan *p;
+    IndexContext *ix;
+    Arena *arena;
+    const IndexExpr *const **seen; /* by id: an index at which it was visited */
+    uint32_t visits, runtimes;
+    const char *wrong;
+} Walk;
+
+static bool is_own(const WhilePlan *p, const IndexExpr *const *index)
+{
+    for (uint32_t d = 0; d < p->shape->rank; d++) {
+        bool is_dim = index[d]->kind == IX_DIM && index[d]->value == d;
+        if (!is_dim && p->shape->dims[d] != 1)
+            return false;
+    }
+    return true;
+}
+
+static void visit(Walk *w, const Instruction *inst, const IndexExpr *const *index);
+
+static void visit_operand(Walk *w, const IndexMap *map, const Instruction *operand,
+                          const IndexExpr *const *index)
+{
+    const IndexExpr *at[KERNEL_MOST_RANK];
+    const IndexExpr **runtimes =
+        ARENA_ARRAY(w->arena, const IndexExpr *, (size_t)map->runtime_count + 1);
+    if (map->results == NULL || map->symbol_count > 0 ||
+        operand->shape->rank > KERNEL_MOST_RANK) {
+        w->wrong = "its body combines elements";
+        return;
+    }
+    for (uint32_t i = 0; i < map->runtime_count; i++) {
+        const IndexRuntime *r = &map->runtimes[i];
+        for (uint32_t d = 0; d < r->source->shape->rank; d++)
+            at[d] = ix_substitute(w->ix, r->index[d], IX_DIM, map->dim_count, index);
+        visit(w, r->source, at);
+        runtimes[i] = ix_runtime(w->ix, w->runtimes++, r->range);
+    }
+    index_map_apply(w->ix, map, index, NULL, runtimes, at, NULL);
+    visit(w, operand, at);
+}
+
+static bool was_seen(Walk *w, const Instruction *inst, const IndexExpr *const *index)
+{
+    uint32_t rank = inst->shape->rank;
+    const IndexExpr *const *seen = w->seen[inst->id];
+    bool same = seen != NULL;
+    for (uint32_t d = 0; same && d < rank; d++)
+        same = seen[d] == index[d];
+    if (!same)
+        w->seen[inst->id] =
+            arena_copy(w->arena, index, ((size_t)rank + 1) * sizeof *index);
+    return same;
+}
+
+/* An element of the body at an index of the loop's shape: what it reads must be of the same index. */
+static void visit(Walk *w, const Instruction *inst, const IndexExpr *const *index)
+{
+    ElementKind kind = element_kind[inst->op];
+    int64_t element = loop_element(w->p->body, inst);
+    if (w->wrong != NULL || was_seen(w, inst, index))
+        return;
+    if (element >= 0) {
+        if (w->p->roles[element] == WHILE_ELEMENT && !is_own(w->p, index))
+            w->wrong = "its body reads another element";
+        return;
+    }
+    if (++w->visits > MOST_VISITS * MOST_INSTRUCTIONS)
+        w->wrong = "its body reads too much";
+    else if (!shape_is_array(inst->shape) || inst->shape->rank > KERNEL_MOST_RANK)
+        w->wrong = "a value inside is no array";
+    else if (inst->op == OP_BITCAST_CONVERT &&
+             dtype_info[inst->shape->dtype].bits !=
+                 dtype_info[inst->operands[0]->shape->dtype].bits)
+        w->wrong = "its body joins elements";
+    else if (kind == ELEMENT_CONSTANT && shape_elements(inst->shape) != 1)
+        w->wrong = "its body has a table";
+    else if (kind != ELEMENT_SCALAR && kind != ELEMENT_MOVE && kind != ELEMENT_SELECT &&
+             kind != ELEMENT_INDEX && kind != ELEMENT_CONSTANT)
+        w->wrong = "its body has more than elements";
+    if (w->wrong != NULL || inst->operand_count == 0)
+        return;
+    const IndexMap *maps = index_maps(w->ix, inst, 0);
+    for (uint32_t i = 0; maps != NULL && i < inst->operand_count && w->wrong == NULL;
+         i++) {
+        if (i > 0 && maps[i].results == NULL && kind != ELEMENT_SCALAR)
+            continue; /* starts of slices and gathers, which another operand's map reads */
+        visit_operand(w, &maps[i], inst->operands[i], index);
+    }
+    if (maps == NULL)
+        w->wrong = "its body has more than elements";
+}
+
+static const char *walk(const WhilePlan *p, Arena *a)
+{
+    Walk w = {
+        .p = p,
+        .ix = index_context_create(a),
+        .arena = a,
+        .seen = ARENA_ARRAY(a, const IndexExpr *const *, p->body->instruction_count + 1)};
+    const IndexExpr *own[KERNEL_MOST_RANK], *zero[KERNEL_MOST_RANK];
+    for (uint32_t d = 0; d < KERNEL_MOST_RANK; d++)
+        zero[d] = ix_const(w.ix, 0);
+    for (uint32_t d = 0; d < p->shape->rank; d++)
+        own[d] = ix_dim(w.ix, d, (Range){0, p->shape->dims[d] - 1});
+    for (uint32_t i = 0; i < p->count && w.wrong == NULL; i++) {
+        if (p->roles[i] != WHILE_UNCHANGED)
+            visit(&w, p->body->root->operands[i],
+                  p->roles[i] == WHILE_ELEMENT ? own : zero);
+    }
+    return w.wrong;
+}
+
+/* -- roles -------------------------------------------------------------------------------------------- */
+
+static bool is_unchanged(const WhilePlan *p, uint32_t i)
+{
+    return loop_element(p->body, p->body->root->operands[i]) == i;
+}
+
+/* The largest of what changes. */
+static const Shape *find_shape(const WhilePlan *p)
+{
+    const Shape *largest = NULL;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const Shape *s = p->loop->shape->elements[i];
+        if (!is_unchanged(p, i) &&
+            (largest == NULL || shape_elements(s) > shape_elements(largest)))
+            largest = s;
+    }
+    return largest;
+}
+
+static const char *set_roles(WhilePlan *p, Arena *a)
+{
+    WhileRole *roles = ARENA_ARRAY(a, WhileRole, p->count);
+    p->roles = roles;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const Shape *s = p->loop->shape->elements[i];
+        if (!shape_is_array(s) || shape_is_dynamic(s))
+            return "it carries more than arrays";
+        roles[i] = is_unchanged(p, i) ? WHILE_UNCHANGED : WHILE_SCALAR;
+    }
+    p->shape = find_shape(p);
+    if (p->shape == NULL || shape_elements(p->shape) == 0 ||
+        p->shape->rank > KERNEL_MOST_RANK)
+        return "it changes nothing";
+    for (uint32_t i = 0; i < p->count; i++) {
+        const Shape *s = p->loop->shape->elements[i];
+        if (roles[i] == WHILE_UNCHANGED)
+            continue;
+        if (shape_same_dims(s, p->shape) && shape_layouts_equal(s, p->shape))
+            roles[i] = WHILE_ELEMENT;
+        else if (shape_elements(s) != 1)
+            return "it carries arrays of several shapes";
+        if (dtype_info[s->dtype].bits < 8)
+            return "its elements are less than a byte";
+    }
+    return NULL;
+}
+
+const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out)
+{
+    *out = (WhilePlan){.loop = loop, .trips = loop_known_trip_count(loop)};
+    if (loop->op != OP_WHILE || loop->operands[0]->op != OP_TUPLE)
+        return "it is no loop over a tuple";
+    if (out->trips < 1 || out->trips > INT32_MAX)
+        return "how often it runs is not known";
+    out->body = inst_attr(loop, ATTR_BODY)->computations.data[0];
+    out->count = loop->shape->rank;
+    if (out->body->root->op != OP_TUPLE ||
+        out->body->instruction_count > MOST_INSTRUCTIONS)
+        return "its body is too large";
+    const char *wrong = set_roles(out, a);
+    return wrong != NULL ? wrong : walk(out, a);
+}
+
+/* -- the kind -------------------------------------------------------------------------------------------- */
+
+/* What a thread starts from it computes; what stays as it is lies in memory. */
+static const char *operands_illegal(const WhilePlan *p)
+{
+    const Instruction *init = p->loop->operands[0];
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->roles[i] == WHILE_UNCHANGED && init->operands[i]->op != OP_PARAMETER)
+            return "an array that stays as it is is made inside";
+    }
+    return NULL;
+}
+
+static const char *body_wrong(const Instruction *fusion, const WhilePlan *p)
+{
+    const Computation *comp = inst_called(fusion, 0);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst == p->loop || inst == p->loop->operands[0] || inst == comp->root)
+            continue;
+        if (!op_has_elements(inst->op) || !shape_is_array(inst->shape))
+            return "a value inside has no elements";
+    }
+    return operands_illegal(p);
+}
+
+const char *illegal_element_while(FusionFacts *f, KernelKind kind)
+{
+    (void)kind;
+    WhilePlan p;
+    const Instruction *loop = fusion_hero(f->fusion, OP_WHILE);
+    if (loop == NULL)
+        return "it needs exactly one loop";
+    const char *wrong = while_plan(loop, f->arena, &p);
+    for (uint32_t i = 0; wrong == NULL && i < fusion_result_count(f->fusion); i++) {
+        FusionResult r = fusion_result(f->fusion, i);
+        if (r.inst != loop || p.roles[r.inst_leaf] != WHILE_ELEMENT)
+            wrong = "the results are not those of the loop";
+    }
+    return wrong != NULL ? wrong : body_wrong(f->fusion, &p);
+}
+
+bool suits_element_while(FusionFacts *f, KernelKind kind)
+{
+    (void)f;
+    (void)kind;
+    return true;
+}
+
+void plan_element_while(KernelDesign *d, const FusionFacts *f)
+{
+    (void)f;
+    WhilePlan *p = ARENA_NEW(d->arena, WhilePlan);
+    while_plan(fusion_hero(d->fusion, OP_WHILE), d->arena, p);
+    d->plan.element_while = p;
+}
+
+void configure_element_while(const KernelDesign *d, KernelConfig *c)
+{
+    configure_threads(c, shape_elements(d->plan.element_while->shape));
+}
+
+const char *refuse_element_while(const KernelDesign *d)
+{
+    return block_refused(d);
+}
+
+void geometry_element_while(KernelDesign *d)
+{
+    geometry_threads(d, shape_elements(d->plan.element_while->shape));
+}
