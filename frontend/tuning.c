@@ -102,12 +102,32 @@ static const char *read_algorithm(Reader *r, const json_t *config, TuningEntry *
     return NULL;
 }
 
+/* NULL, or what is wrong with what it says of a graph by cuDNN. */
+static const char *read_configuration(Reader *r, const json_t *config, TuningEntry *e)
+{
+    TuningConfiguration *c = ARENA_NEW(r->arena, TuningConfiguration);
+    const json_t *number = json_object_get(config, "configuration");
+    const json_t *version = json_object_get(config, "version");
+    json_int_t n = json_integer_value(number), v = json_integer_value(version);
+    if (json_object_size(config) != 3 || !json_is_integer(number) || n < 0 ||
+        n > INT32_MAX || v <= 0 || v > INT32_MAX ||
+        !json_is_integer(json_object_get(config, "workspace")))
+        return "the configuration of cudnn has configuration, version and workspace, "
+               "numbers";
+    *c = (TuningConfiguration){(uint32_t)v, (uint32_t)n};
+    e->kind = KERNEL_COUNT;
+    e->configuration = c;
+    return NULL;
+}
+
 /* NULL, or what is wrong with what it says of a kernel. */
 static const char *read_kernel(Reader *r, const json_t *json, TuningEntry *e)
 {
     const char *kind = json_string_value(json_object_get(json, "kind"));
     if (strcmp(kind, "cublaslt") == 0)
         return read_algorithm(r, json_object_get(json, "config"), e);
+    if (strcmp(kind, "cudnn") == 0)
+        return read_configuration(r, json_object_get(json, "config"), e);
     e->kind = kernel_kind_find(kind, strlen(kind));
     if (e->kind == KERNEL_COUNT)
         return arena_printf(r->arena, "there is no kind of kernel \"%s\"", kind);

@@ -7,6 +7,7 @@
 #include "codegen/library/planner.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/library.h"
+#include "ir/kernel/tuning.h"
 
 enum { SCRATCH_ALIGNMENT = 256 };
 
@@ -66,6 +67,59 @@ static bool settle(Variant *v, const Instruction *inst, uint32_t *out)
     return false;
 }
 
+/* As the tuning file names it: all that the library knows of it. */
+static const char *graph_key(Variant *v, uint32_t graph)
+{
+    const PlanBuilder *b = &v->plan;
+    const PlanGraph *g = &b->graphs[graph];
+    size_t tensors = g->tensor_count * sizeof(PlanGraphTensor);
+    size_t operations = g->operation_count * sizeof(PlanGraphOperation);
+    char *bytes = arena_alloc(v->arena, sizeof g->flags + tensors + operations);
+    memcpy(bytes, &g->flags, sizeof g->flags);
+    memcpy(bytes + sizeof g->flags, b->graph_tensors + g->tensors, tensors);
+    memcpy(bytes + sizeof g->flags + tensors, b->graph_operations + g->operations,
+           operations);
+    return tuning_key(v->arena, bytes, sizeof g->flags + tensors + operations, v->target);
+}
+
+/* What the tuning file says of the graph. False: it says nothing, and must. */
+static bool add_choice(Variant *v, const Instruction *inst, uint32_t graph,
+                       const char *key)
+{
+    const Tuning *t = v->options->tuning;
+    const TuningEntry *e = tuning_find(t, key);
+    if (e == NULL && t != NULL && t->is_complete) {
+        diag_error(v->module->diag, inst->span,
+                   "%s, by cudnn: no entry of %s has its key %s", inst->name, t->file,
+                   key);
+        return false;
+    }
+    if (e != NULL && e->configuration != NULL) {
+        PlanChoice c = {.graph = graph,
+                        .version = e->configuration->version,
+                        .configuration = e->configuration->number};
+        plan_add_choices(&v->plan, &c, 1);
+    }
+    return true;
+}
+
+/* For a tuner, which asks the library itself what else it has. */
+static void add_tunable(Variant *v, const GraphOperands *operands, uint32_t command,
+                        const char *key)
+{
+    uint32_t dtypes[PLAN_GRAPH_MOST_TENSORS + 1] = {0};
+    for (uint32_t i = 0; i < operands->count; i++) {
+        const GraphOperand *o = &operands->data[i];
+        if (o->access & PLAN_WRITE)
+            dtypes[i] = plan_string(
+                &v->plan, dtype_info[shape_leaf(o->value->shape, o->leaf)->dtype].name);
+    }
+    PlanTunable t = {.command = command,
+                     .key = plan_string(&v->plan, key),
+                     .dtypes = plan_add_refs(&v->plan, dtypes, operands->count + 1)};
+    plan_add_tunables(&v->plan, &t, 1);
+}
+
 bool cudnn_add_graph(Variant *v, const Instruction *inst)
 {
     PlanBuilder *b = &v->plan;
@@ -77,8 +131,13 @@ bool cudnn_add_graph(Variant *v, const Instruction *inst)
                    inst->name);
         return false;
     }
+    uint32_t before = b->graphs_count;
     if (!graph_describe(b, inst, planner_flags(v->options->planner), operands) ||
         !settle(v, inst, &graph))
+        return false;
+    bool is_new = graph == before;
+    const char *key = is_new ? graph_key(v, graph) : NULL;
+    if (is_new && !add_choice(v, inst, graph, key))
         return false;
     PlanArg args[PLAN_GRAPH_MOST_TENSORS + 1] = {{0}};
     for (uint32_t i = 0; i < operands->count; i++) {
@@ -90,7 +149,10 @@ bool cudnn_add_graph(Variant *v, const Instruction *inst)
         args[operands->count] = (PlanArg){.tag = PLAN_ARG_SLICE,
                                           .access = PLAN_WRITE,
                                           .index = variant_workspace_slice(v, workspace)};
-    variant_command(v, PLAN_GRAPH, inst, graph, args, operands->count + 1);
+    uint32_t command =
+        variant_command(v, PLAN_GRAPH, inst, graph, args, operands->count + 1);
+    if (is_new && v->options->candidates != 0)
+        add_tunable(v, operands, command, key);
     uint32_t least = block_scaled_is_graph(inst) && inst->operand_count == 5
                          ? GRAPH_LEAST_CUDNN_FACTOR
                          : GRAPH_LEAST_CUDNN;

@@ -19,12 +19,18 @@ typedef struct TuningAlgorithm {
     uint8_t bytes[TUNING_ALGORITHM_BYTES];
 } TuningAlgorithm;
 
+/* Of a graph by cuDNN: a number that its version and no other understands. */
+typedef struct TuningConfiguration {
+    uint32_t version, number;
+} TuningConfiguration;
+
 typedef struct TuningEntry {
     const char *key;
-    uint32_t number;                  /* in the file, from 1 */
-    KernelKind kind;                  /* KERNEL_COUNT: a library makes it */
-    const Config *config;             /* of a kernel, a text {"config":{...}} */
-    const TuningAlgorithm *algorithm; /* NULL: a kernel */
+    uint32_t number;                          /* in the file, from 1 */
+    KernelKind kind;                          /* KERNEL_COUNT: a library makes it */
+    const Config *config;                     /* of a kernel, a text {"config":{...}} */
+    const TuningAlgorithm *algorithm;         /* of a product, or NULL */
+    const TuningConfiguration *configuration; /* of a graph, or NULL */
 } TuningEntry;
 
 typedef struct Tuning {

@@ -132,6 +132,7 @@ typedef struct DnnOperation {
     DnnRun run;
     double scalars[DNN_TENSORS]; /* 8 bytes each: as the tensor's type has them */
     unsigned char *workspace;
+    uint64_t workspace_bytes; /* that the plan wants */
 } DnnOperation;
 
 /* Bytes of lines along the last dimension, which lie side by side where its stride is 1. */
@@ -155,9 +156,8 @@ static bool range_check(const DnnTensor *t, const unsigned char *p, bool is_read
 }
 
 /* What a plan needs it also overwrites. */
-static bool workspace_check(unsigned char *p, Finding *out)
+static bool workspace_check(unsigned char *p, uint64_t bytes, Finding *out)
 {
-    uint64_t bytes = (uint64_t)emu_config()->cudnn_workspace;
     if (bytes == 0)
         return true;
     Allocation *a =
@@ -173,7 +173,7 @@ static bool operation_run(Operation *operation, Finding *out)
     DnnOperation *op = (DnnOperation *)(void *)operation;
     const DnnProgram *p = &op->program;
     op->run.program = p;
-    if (!workspace_check(op->workspace, out))
+    if (!workspace_check(op->workspace, op->workspace_bytes, out))
         return false;
     for (uint32_t i = 0; i < p->tensor_count; i++) {
         const DnnTensor *t = &p->tensors[i];
@@ -233,6 +233,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (op == NULL)
         return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
     op->program = *p->program;
+    op->workspace_bytes = dnn_workspace_bytes(p);
     op->operation.run = operation_run;
     cudnnStatus_t status = bind(op, v);
     if (status != CUDNN_STATUS_SUCCESS) {

@@ -317,6 +317,12 @@ static cudnnStatus_t get_configurations(const DnnDescriptor *d, int64_t requeste
     return CUDNN_STATUS_SUCCESS;
 }
 
+uint64_t dnn_workspace_bytes(const DnnDescriptor *plan)
+{
+    uint64_t bytes = (uint64_t)emu_config()->cudnn_workspace;
+    return plan->is_exact ? bytes / 2 : bytes;
+}
+
 static cudnnStatus_t get_number(int64_t value, int64_t *count, void *elements)
 {
     *count = 1;
@@ -362,7 +368,7 @@ cudnnStatus_t dnn_descriptor_get(const DnnDescriptor *d, int attribute, int type
         return CUDNN_STATUS_SUCCESS;
     }
     if (attribute == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64)
-        return get_number(emu_config()->cudnn_workspace, count, elements);
+        return get_number((int64_t)dnn_workspace_bytes(d), count, elements);
     return dnn_refuse(CUDNN_STATUS_NOT_SUPPORTED,
                       "the emulator does not know this attribute");
 }

@@ -39,4 +39,7 @@ cudnnStatus_t dnn_program_make(const DnnDescriptor *graph, DnnProgram *out);
 /* Notes the reason, for cudnnGetLastErrorString. */
 cudnnStatus_t dnn_refuse(cudnnStatus_t status, const char *text);
 
+/* Memory that a plan works in; the second configuration wants half of it. */
+uint64_t dnn_workspace_bytes(const DnnDescriptor *plan);
+
 #endif

@@ -39,6 +39,19 @@ static gxrt_status load_error(const Device *d, const PlanGraph *g, const char *w
         p->info->min_cudnn > g->cudnn_version ? p->info->min_cudnn : g->cudnn_version);
 }
 
+/* The tuner's configuration for this version of the library; PLAN_NONE: there is none. */
+static uint32_t tuned_number(const Device *d, const PlanGraph *g)
+{
+    const Plan *p = d->session->plan;
+    for (uint32_t i = 0; i < p->choices_count; i++) {
+        const PlanChoice *c = &p->choices[i];
+        if (&p->graphs[c->graph] == g && c->version == d->session->cudnn->version()) {
+            return c->configuration;
+        }
+    }
+    return PLAN_NONE;
+}
+
 /* From the serialised plan, if this library may have written it. */
 static bool load_plan(const Device *d, const PlanGraph *g, Graph *out)
 {
@@ -69,6 +82,17 @@ static bool make_plan(const Device *d, const PlanGraph *g, Graph *out)
     if (!graph_build(&out->build, p, g, &at)) {
         return false;
     }
+    uint32_t number = tuned_number(d, g);
+    if (number != PLAN_NONE &&
+        graph_build_choose_number(&out->build, g, &at, library_bytes(g), number,
+                                  &out->choice)) {
+        return true;
+    }
+    if (number != PLAN_NONE) {
+        session_log(d->session, 1,
+                    "cuDNN %zu has no configuration %u for %s: its first is used",
+                    d->session->cudnn->version(), number, plan_text(p, g->name));
+    }
     if (graph_build_choose(&out->build, g, &at, library_bytes(g), &out->choice)) {
         return true;
     }
@@ -79,7 +103,9 @@ static bool make_plan(const Device *d, const PlanGraph *g, Graph *out)
 static gxrt_status make_ready(Device *d, const PlanGraph *g, Graph *out)
 {
     const CudaApi *cuda = d->session->cuda;
-    if (!load_plan(d, g, out) && !make_plan(d, g, out)) {
+    bool is_tuned = tuned_number(d, g) != PLAN_NONE;
+    out->build.dnn = d->session->cudnn;
+    if ((is_tuned || !load_plan(d, g, out)) && !make_plan(d, g, out)) {
         return load_error(d, g, out->build.error);
     }
     if (out->choice.workspace_bytes > library_bytes(g)) {
@@ -166,31 +192,36 @@ static cudnnStatus_t make_pack(const CudnnApi *dnn, Graph *g)
     return r;
 }
 
-static void *address_of(const Device *d, const PlanArg *a)
+/* Of an arg of the command; slots: where it is instead, or NULL. */
+static void *address_of(const Device *d, const PlanCommand *c, uint32_t arg,
+                        const uint64_t *slots)
 {
-    return a->tag == PLAN_ARG_SLICE ? (void *)(uintptr_t)slice_address(d, a->index)
-                                    : NULL;
+    const PlanArg *a = &d->session->plan->args[c->args + arg];
+    if (a->tag != PLAN_ARG_SLICE) {
+        return NULL;
+    }
+    return (void *)(uintptr_t)(slots ? slots[arg] : slice_address(d, a->index));
 }
 
 /* Where the tensors are now. */
-static uint32_t find_addresses(const Device *d, const PlanCommand *c, CUstream stream,
-                               int64_t *ids, void **addresses, void **workspace)
+static uint32_t find_addresses(const Device *d, const PlanCommand *c,
+                               const uint64_t *slots, CUstream stream, int64_t *ids,
+                               void **addresses, void **workspace)
 {
     const Plan *p = d->session->plan;
     const PlanGraph *g = &p->graphs[c->index];
-    const PlanArg *a = &p->args[c->args];
-    char *memory = address_of(d, &a[c->arg_count - 1]);
-    uint32_t n = 0;
+    char *memory = address_of(d, c, c->arg_count - 1, slots);
+    uint32_t n = 0, arg = 0;
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const PlanGraphTensor *t = &p->graph_tensors[g->tensors + i];
         ids[n] = (int64_t)i + 1;
         switch ((PlanGraphPlace)t->place) {
         case PLAN_GRAPH_STORED:
-            addresses[n] = address_of(d, a);
+            addresses[n] = address_of(d, c, arg, slots);
+            const PlanArg *a = &p->args[c->args + arg++];
             if (a->access & PLAN_WRITE) {
                 annotate_written(stream, addresses[n], p->slices[a->index].bytes);
             }
-            a++;
             n++;
             break;
         case PLAN_GRAPH_SCALAR: /* cuDNN reads it when it queues the work */
@@ -208,14 +239,15 @@ static uint32_t find_addresses(const Device *d, const PlanCommand *c, CUstream s
     return n;
 }
 
-static cudnnStatus_t queue(Device *d, const PlanCommand *c, CUstream stream)
+static cudnnStatus_t queue(Device *d, const PlanCommand *c, Graph *g,
+                           const GraphChoice *choice, const uint64_t *slots,
+                           CUstream stream)
 {
     const CudnnApi *dnn = d->session->cudnn;
-    Graph *g = d->graphs[c->index];
     int64_t ids[PLAN_GRAPH_MOST_TENSORS];
     void *addresses[PLAN_GRAPH_MOST_TENSORS];
     void *workspace;
-    uint32_t count = find_addresses(d, c, stream, ids, addresses, &workspace);
+    uint32_t count = find_addresses(d, c, slots, stream, ids, addresses, &workspace);
     if (g->own_workspace) {
         workspace = (void *)(uintptr_t)g->own_workspace;
     }
@@ -235,14 +267,69 @@ static cudnnStatus_t queue(Device *d, const PlanCommand *c, CUstream stream)
         }
     }
     cudnnStatus_t r = dnn->set_stream(d->cudnn, stream);
-    return r ? r : dnn->execute(d->cudnn, g->choice.plan, g->pack);
+    return r ? r : dnn->execute(d->cudnn, choice->plan, g->pack);
+}
+
+/* Owns the plans; its own pack is for the tuner's memory. */
+struct GraphTrials {
+    Graph graph;
+    GraphChoice choices[GRAPH_TRIALS_MOST];
+};
+
+gxrt_status graph_trials_make(Device *d, uint32_t graph, GraphTrials **out,
+                              uint32_t *count, uint32_t *own)
+{
+    const Plan *p = d->session->plan;
+    const PlanGraph *g = &p->graphs[graph];
+    GraphDevice at = {.handle = d->cudnn};
+    GraphTrials *t = *out = calloc(1, sizeof *t);
+    *count = *own = 0;
+    if (!t) {
+        return status_set(GXRT_OUT_OF_MEMORY, "gxrt_tune: no memory");
+    }
+    t->graph.build.dnn = d->session->cudnn;
+    if (!graph_build(&t->graph.build, p, g, &at)) {
+        return load_error(d, g, t->graph.build.error);
+    }
+    *count = graph_build_choices(&t->graph.build, g, &at, library_bytes(g), t->choices,
+                                 GRAPH_TRIALS_MOST);
+    for (uint32_t i = 0; i < *count; i++) {
+        *own = t->choices[i].number == d->graphs[graph]->choice.number ? i : *own;
+    }
+    return GXRT_OK;
+}
+
+void graph_trials_destroy(const Device *d, GraphTrials *t)
+{
+    if (t && t->graph.pack) {
+        d->session->cudnn->unmake(t->graph.pack);
+    }
+    if (t) {
+        graph_build_destroy(&t->graph.build);
+    }
+    free(t);
+}
+
+void graph_trial_describe(const GraphTrials *t, uint32_t i, uint32_t *number,
+                          uint64_t *workspace_bytes)
+{
+    *number = t->choices[i].number;
+    *workspace_bytes = t->choices[i].workspace_bytes;
+}
+
+const char *graph_trial_queue(Device *d, const PlanCommand *c, GraphTrials *t, uint32_t i,
+                              const uint64_t *slots, CUstream stream)
+{
+    cudnnStatus_t r = queue(d, c, &t->graph, &t->choices[i], slots, stream);
+    return r ? d->session->cudnn->text(r) : NULL;
 }
 
 gxrt_status run_graph(Device *d, const PlanCommand *c, CUstream stream)
 {
     const Plan *p = d->session->plan;
     char words[256] = "";
-    cudnnStatus_t r = queue(d, c, stream);
+    Graph *g = d->graphs[c->index];
+    cudnnStatus_t r = queue(d, c, g, &g->choice, NULL, stream);
     if (r == CUDNN_STATUS_SUCCESS) {
         return GXRT_OK;
     }

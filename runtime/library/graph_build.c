@@ -530,25 +530,58 @@ static uint32_t ask_heuristics(GraphBuild *b, const GraphDevice *at, int mode,
     return (uint32_t)(count < capacity ? count : capacity);
 }
 
-bool graph_build_choose(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
-                        uint64_t workspace_most, GraphChoice *out)
+/* Which configurations are tried: all, or one by its number. */
+typedef struct Search {
+    uint64_t workspace_most;
+    uint32_t number; /* PLAN_NONE: all */
+    uint32_t most;   /* plans that are wanted */
+} Search;
+
+static uint32_t search(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
+                       const Search *s, GraphChoice *out)
 {
     static const int modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     cudnnBackendDescriptor_t found[MOST_CONFIGURATIONS];
-    uint32_t tries = 0;
+    uint32_t tries = 0, number = 0, made = 0, configurations = 0;
     *out = (GraphChoice){0};
-    for (int m = 0; m < 2 && tries < MOST_TRIES; m++) {
+    for (int m = 0; m < 2 && tries < MOST_TRIES && made < s->most; m++) {
         uint32_t count = ask_heuristics(b, at, modes[m], found);
-        out->configurations += count;
-        for (uint32_t i = 0; i < count && tries < MOST_TRIES; i++) {
+        configurations += count;
+        for (uint32_t i = 0; i < count && tries < MOST_TRIES && made < s->most; i++) {
             if (!is_allowed(b, g, found[i])) {
                 continue;
             }
-            tries++;
-            if (try_configuration(b, at, found[i], workspace_most, out)) {
-                return true;
+            bool is_wanted = s->number == PLAN_NONE || s->number == number;
+            GraphChoice c = {.number = number++};
+            tries += is_wanted;
+            if (is_wanted && try_configuration(b, at, found[i], s->workspace_most, &c)) {
+                out[made++] = c;
             }
         }
+    }
+    out->configurations = configurations;
+    return made;
+}
+
+uint32_t graph_build_choices(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
+                             uint64_t workspace_most, GraphChoice *out, uint32_t most)
+{
+    const Search s = {workspace_most, PLAN_NONE, most};
+    return search(b, g, at, &s, out);
+}
+
+bool graph_build_choose_number(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
+                               uint64_t workspace_most, uint32_t number, GraphChoice *out)
+{
+    const Search s = {workspace_most, number, 1};
+    return search(b, g, at, &s, out) == 1;
+}
+
+bool graph_build_choose(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
+                        uint64_t workspace_most, GraphChoice *out)
+{
+    if (graph_build_choices(b, g, at, workspace_most, out, 1) == 1) {
+        return true;
     }
     if (b->status == CUDNN_STATUS_SUCCESS) {
         snprintf(b->error, sizeof b->error,

@@ -36,6 +36,7 @@ typedef struct GraphChoice {
     cudnnBackendDescriptor_t plan;
     uint64_t workspace_bytes;
     uint32_t configurations; /* that the library has for the graph on this device */
+    uint32_t number;         /* in the library's order, of those that the flags allow */
 } GraphChoice;
 
 /* `b` must be zero but for `dnn`. Makes b->graph of a graph of a validated plan. */
@@ -45,6 +46,14 @@ bool graph_build(GraphBuild *b, const Plan *p, const PlanGraph *g, const GraphDe
  * most `workspace_most` bytes, and of which a plan can be made. */
 bool graph_build_choose(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
                         uint64_t workspace_most, GraphChoice *out);
+
+/* Plans of the first of them, at most `most`, in their order; how many there are. */
+uint32_t graph_build_choices(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
+                             uint64_t workspace_most, GraphChoice *out, uint32_t most);
+/* Of configuration `number`. False: there is none, or no plan can be made of it. */
+bool graph_build_choose_number(GraphBuild *b, const PlanGraph *g, const GraphDevice *at,
+                               uint64_t workspace_most, uint32_t number,
+                               GraphChoice *out);
 
 /* A plan from its serialised form. */
 bool graph_build_load(GraphBuild *b, const GraphDevice *at, const char *plan,

@@ -222,6 +222,16 @@ static bool read_graph(PlanReader *r, const PlanGraph *g)
     return true;
 }
 
+bool plan_read_choices(PlanReader *r)
+{
+    for (uint32_t i = 0; i < r->p->choices_count; i++) {
+        if (r->p->choices[i].graph >= r->p->graphs_count) {
+            return plan_fail(r, "choice %u of the plan is damaged", i);
+        }
+    }
+    return true;
+}
+
 bool plan_read_graphs(PlanReader *r)
 {
     for (uint32_t i = 0; i < r->p->graphs_count; i++) {

@@ -25,7 +25,7 @@
 
 #define PLAN_MAGIC "GXCPLAN"
 #define PLAN_MAJOR 3
-#define PLAN_MINOR 5
+#define PLAN_MINOR 6
 #define PLAN_NONE UINT32_MAX        /* "no index" in every uint32 index */
 #define PLAN_MAX_DEPTH 64           /* of nested commands */
 #define PLAN_MAX_HOST_BUFFERS 256   /* of one host call */
@@ -63,7 +63,8 @@
     PLAN_SECTION(TUNABLES,    tunables,   PlanTunable)    \
     PLAN_SECTION(CANDIDATES,  candidates, PlanCandidate)  \
     PLAN_SECTION(ALGORITHMS,  algorithms, PlanAlgorithm)  \
-    PLAN_SECTION(SOLVERS,     solvers,    PlanSolver)
+    PLAN_SECTION(SOLVERS,     solvers,    PlanSolver)     \
+    PLAN_SECTION(CHOICES,     choices,    PlanChoice)
 /* clang-format on */
 
 typedef struct PlanHeader {
@@ -414,9 +415,19 @@ typedef struct PlanAlgorithm {
     uint8_t algorithm[PLAN_ALGORITHM_BYTES]; /* cublasLtMatmulAlgo_t */
 } PlanAlgorithm;
 
+/* CHOICES: of configurations for graphs, found by a tuner: used by the version of cuDNN that they are of, if it has
+ * so many; else its first is. */
+typedef struct PlanChoice {
+    uint32_t graph;
+    uint32_t version; /* as the library reports it */
+    uint32_t
+        configuration; /* its number in the library's order, of those that the graph's flags allow */
+    uint32_t reserved;
+} PlanChoice;
+
 /* TUNABLES: launches for which other kernels stand in the plan, CANDIDATES: those kernels, which a tuner may
- * launch in place of the command's, with the same arguments; and matrix products, for which the library has other
- * algorithms. A run uses neither. Kinds and configurations are
+ * launch in place of the command's, with the same arguments; and matrix products and graphs, for which the library has
+ * other algorithms. A run uses neither. Kinds and configurations are
  * written as in the tuning file (frontend/tuning.h). */
 typedef struct PlanCandidate {
     uint32_t kernel;

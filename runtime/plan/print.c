@@ -437,6 +437,11 @@ void plan_print(const Plan *p, FILE *out)
     for (uint32_t i = 0; i < p->graphs_count; i++) {
         plan_print_graph(p, i, out);
     }
+    for (uint32_t i = 0; i < p->choices_count; i++) {
+        const PlanChoice *c = &p->choices[i];
+        fprintf(out, "configuration of g%u version=%u number=%u\n", c->graph, c->version,
+                c->configuration);
+    }
     for (uint32_t i = 0; i < p->cliques_count; i++) {
         print_clique(p, i, out);
     }

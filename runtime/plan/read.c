@@ -537,8 +537,8 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
     if (!read_frame(&r, bytes, size) || !read_info(&r) || !read_allocations(&r) ||
         !read_slices(&r) || !read_signature(&r) || !read_kernels(&r) ||
         !read_images(&r) || !plan_read_matmuls(&r) || !plan_read_algorithms(&r) ||
-        !plan_read_graphs(&r) || !plan_read_solvers(&r) || !read_cliques(&r) ||
-        !read_collectives(&r) || !plan_read_description(&r)) {
+        !plan_read_graphs(&r) || !plan_read_choices(&r) || !plan_read_solvers(&r) ||
+        !read_cliques(&r) || !read_collectives(&r) || !plan_read_description(&r)) {
         return false;
     }
     r.signalled = calloc((size_t)out->info->signal_count + 1, 1);

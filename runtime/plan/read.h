@@ -34,6 +34,7 @@ bool plan_read_matmuls(PlanReader *r);
 bool plan_read_solvers(PlanReader *r);
 bool plan_read_graphs(PlanReader *r); /* the same of graphs */
 bool plan_read_algorithms(PlanReader *r);
+bool plan_read_choices(PlanReader *r);
 
 /* Origins, steps and buffers; allocations have been read. */
 bool plan_read_description(PlanReader *r);

@@ -19,7 +19,7 @@ static bool is_tunable(const PlanReader *r, const PlanTunable *t)
     const PlanCommand *c = &p->commands[t->command];
     bool is_launch = c->kind == PLAN_LAUNCH;
     bool good = plan_in_table(t->dtypes, c->arg_count, p->refs_count) &&
-                (is_launch || c->kind == PLAN_MATMUL) &&
+                (is_launch || c->kind == PLAN_MATMUL || c->kind == PLAN_GRAPH) &&
                 is_launch == (t->candidate_count != 0) &&
                 (!is_launch || p->candidates[t->candidates].kernel == c->index);
     for (uint32_t i = 0; i < c->arg_count && good; i++) {

@@ -217,7 +217,7 @@ static gxrt_status queue_leaf(Device *d, const PlanCommand *c)
         st = st == GXRT_OK ? capture_leaf(d, c) : st;
         return st == GXRT_OK ? give_signal(d, c) : st;
     }
-    if (st == GXRT_OK && d->tune && (c->kind == PLAN_LAUNCH || c->kind == PLAN_MATMUL)) {
+    if (st == GXRT_OK && d->tune) {
         st = tune_command(d, c);
     }
     bool timed = d->profiling && plan_command_works(c->kind);

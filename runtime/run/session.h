@@ -215,6 +215,19 @@ void solvers_destroy(Device *d);
 gxrt_status graphs_create(Device *d);
 void graphs_destroy(Device *d);
 
+/* For a tuner: the library's configurations for a graph that find room in its workspace, in the library's order; *own:
+ * that of the program. Each runs with the command's args where the slots say. NULL: it is queued; else the library's
+ * words. */
+enum { GRAPH_TRIALS_MOST = 8 };
+typedef struct GraphTrials GraphTrials;
+gxrt_status graph_trials_make(Device *d, uint32_t graph, GraphTrials **out,
+                              uint32_t *count, uint32_t *own);
+void graph_trials_destroy(const Device *d, GraphTrials *t); /* NULL is fine */
+void graph_trial_describe(const GraphTrials *t, uint32_t i, uint32_t *number,
+                          uint64_t *workspace_bytes);
+const char *graph_trial_queue(Device *d, const PlanCommand *c, GraphTrials *t, uint32_t i,
+                              const uint64_t *slots, CUstream stream);
+
 /* check.c: the buffers of d->run, and which memory each allocation is in this execution. */
 gxrt_status check_run(Device *d);
 gxrt_status bind_run(Device *d);

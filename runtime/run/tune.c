@@ -258,6 +258,9 @@ static void report(const Tuning *t, uint32_t chosen)
 static gxrt_status try_all(Tuning *t)
 {
     gxrt_status st = tuning_add_trials(t);
+    if (t->trial_count == 0) { /* a library needs more memory for all than the plan has */
+        return st;
+    }
     st = st == GXRT_OK ? tuning_allocate_regions(t) : st;
     st = st == GXRT_OK ? tuning_make_parameters(t) : st;
     for (uint32_t i = 0; i < t->trial_count && st == GXRT_OK; i++) {
@@ -284,6 +287,7 @@ static void deinit(Tuning *t)
     for (uint32_t i = 0; t->trials && i < t->trial_count; i++) {
         free(t->trials[i].results);
     }
+    graph_trials_destroy(t->device, t->graphs);
     free(t->slots);
     free(t->parameters);
     free(t->touches);

@@ -24,6 +24,7 @@ typedef struct Trial {
     const char *kind, *config;
     uint32_t kernel; /* of the plan; PLAN_NONE: a library's algorithm */
     cublasLtMatmulAlgo_t algorithm;
+    uint32_t configuration; /* of a graph: which of Tuning.graphs */
     char algorithm_config[TUNING_ALGORITHM_TEXT];
     uint64_t workspace_bytes, modelled;
     char failure[TUNING_FAILURE_TEXT]; /* "": none */
@@ -44,6 +45,7 @@ typedef struct Tuning {
     uint64_t *slots; /* by arg */
     void **parameters;
     GxemuParameter *touches; /* of the emulator */
+    GraphTrials *graphs;     /* of a command of cuDNN's, or NULL */
     Trial *trials;
     uint32_t trial_count;
 } Tuning;

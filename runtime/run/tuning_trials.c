@@ -1,10 +1,12 @@
-/* See tuning.h. A candidate is a kernel of the plan or an algorithm of cuBLASLt. */
+/* See tuning.h. A candidate is a kernel of the plan, an algorithm of cuBLASLt or a configuration of cuDNN's. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/run/tuning.h"
 
 enum { ALGORITHMS_MOST = 8 /* of a library, by its own order */ };
+_Static_assert((int)GRAPH_TRIALS_MOST <= (int)ALGORITHMS_MOST,
+               "trials have room for them");
 
 /* The candidates that the plan has. */
 static void add_kernels(Tuning *t)
@@ -73,6 +75,32 @@ static gxrt_status add_algorithms(Tuning *t)
     return GXRT_OK;
 }
 
+/* {"configuration":0,"version":91900,"workspace":0}: the program's own first. */
+static gxrt_status add_configurations(Tuning *t)
+{
+    Device *d = t->device;
+    const Plan *p = d->session->plan;
+    uint32_t count, own, number = (uint32_t)(t->command - p->commands);
+    gxrt_status st = graph_trials_make(d, t->command->index, &t->graphs, &count, &own);
+    for (uint32_t i = 0; i < count && st == GXRT_OK; i++) {
+        Trial *trial = &t->trials[t->trial_count++];
+        uint32_t which = i == 0 ? own : i == own ? 0 : i, configuration;
+        *trial = (Trial){
+            .kind = "cudnn",
+            .config = trial->algorithm_config,
+            .kernel = PLAN_NONE,
+            .configuration = which,
+            .modelled = p->origins_count ? p->origins[number].modelled : 0,
+        };
+        graph_trial_describe(t->graphs, which, &configuration, &trial->workspace_bytes);
+        snprintf(trial->algorithm_config, sizeof trial->algorithm_config,
+                 "{\"configuration\":%u,\"version\":%zu,\"workspace\":%llu}",
+                 configuration, d->session->cudnn->version(),
+                 (unsigned long long)trial->workspace_bytes);
+    }
+    return st;
+}
+
 gxrt_status tuning_add_trials(Tuning *t)
 {
     uint32_t count = t->tunable->candidate_count;
@@ -82,6 +110,9 @@ gxrt_status tuning_add_trials(Tuning *t)
     }
     if (t->command->kind == PLAN_MATMUL) {
         return add_algorithms(t);
+    }
+    if (t->command->kind == PLAN_GRAPH) {
+        return add_configurations(t);
     }
     t->trial_count = count;
     add_kernels(t);
@@ -127,6 +158,16 @@ static bool launch_algorithm(const Tuning *t, Trial *trial)
     return r == 0;
 }
 
+static bool launch_configuration(const Tuning *t, Trial *trial)
+{
+    const char *failure = graph_trial_queue(t->device, t->command, t->graphs,
+                                            trial->configuration, t->slots, t->stream);
+    if (failure) {
+        snprintf(trial->failure, sizeof trial->failure, "it does not start: %s", failure);
+    }
+    return !failure;
+}
+
 static bool launch_kernel(const Tuning *t, Trial *trial)
 {
     Device *d = t->device;
@@ -157,6 +198,7 @@ static bool launch_kernel(const Tuning *t, Trial *trial)
 /* Queues it. What the driver or the library refuses is the candidate's failure. */
 bool tuning_launch(const Tuning *t, Trial *trial)
 {
-    return trial->kernel == PLAN_NONE ? launch_algorithm(t, trial)
-                                      : launch_kernel(t, trial);
+    return trial->kernel != PLAN_NONE ? launch_kernel(t, trial)
+           : t->graphs                ? launch_configuration(t, trial)
+                                      : launch_algorithm(t, trial);
 }

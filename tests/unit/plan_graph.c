@@ -69,6 +69,7 @@ static void build(PlanBuilder *b)
                    .scratch_bytes = 2048,
                    .workspace_bytes = 2148};
     plan_add_graphs(b, &g, 1);
+    plan_add_choices(b, &(PlanChoice){.version = 91900, .configuration = 2}, 1);
     PlanArg args[4] = {{.tag = PLAN_ARG_SLICE, .access = PLAN_READ},
                        {.tag = PLAN_ARG_SLICE, .access = PLAN_READ},
                        {.tag = PLAN_ARG_SLICE, .access = PLAN_WRITE},
@@ -230,6 +231,7 @@ static void test_graph_limits(void **state)
     plan_builder_deinit(&b);
     const Limit limits[] = {
         {GRAPH_AT(name), strings - 1, strings, record},
+        {AT(choices, PlanChoice, 0, graph), 0, 1, "choice 0 of the plan is damaged"},
         {GRAPH_AT(flags), PLAN_GRAPH_FLAGS, PLAN_GRAPH_FLAGS + 1, "a graph with flags 4"},
         {GRAPH_AT(tensors), 0, 1, record},
         {GRAPH_AT(operations), 0, 1, record},
