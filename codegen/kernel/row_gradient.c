@@ -44,6 +44,12 @@ static void ask_factor(const Gradient *g, LLVMValueRef image, LLVMValueRef row)
     gx_loop_end(w->k, &loop, NULL);
 }
 
+/* Products of all places of a step: by wgmma a call for each stride of rows. */
+static int64_t products_of(const Gradient *g)
+{
+    return g->p->of.core == NULL ? g->storage.calls : 1;
+}
+
 /* Of call `call` of these four warps; in tensor memory of the block, by the thread that issues. */
 static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
 {
@@ -87,6 +93,20 @@ static void issue(Gradient *g, LLVMValueRef step)
     wide_tensor_issue_end(w, &one, step);
 }
 
+/* By mma.sync: columns of all calls of four warps. The last octet stands for those behind it. */
+static LLVMValueRef octet_offset(const Wide *w, LLVMValueRef octet, LLVMValueRef in)
+{
+    int64_t columns = wide_rows_depth(w->p) / WARPGROUP_PIECE,
+            count = w->storage.columns / WARPGROUP_PIECE;
+    LLVMValueRef is_there = is_below(w->k, octet, count),
+                 call =
+                     LLVMBuildSelect(w->b, is_there, octet, number(w->k, count - 1), ""),
+                 chunk = split(w->k, &call, columns);
+    LLVMValueRef place = add(w->k, times(w->k, call, w->storage.pitch), in);
+    return times(w->k, add(w->k, place, times(w->k, chunk, w->storage.chunk)),
+                 PIECE_BYTES);
+}
+
 /* Images and tiles of rows one after the other. */
 static void one_step(Gradient *g, LLVMValueRef step, LLVMValueRef *sums)
 {
@@ -112,7 +132,7 @@ static void one_step(Gradient *g, LLVMValueRef step, LLVMValueRef *sums)
         issue(g, step);
         return;
     }
-    for (int64_t i = 0; i < g->storage.calls; i++)
+    for (int64_t i = 0; i < products_of(g); i++)
         multiply(g, i, &sums[i * (int64_t)w->sum_count]);
 }
 
@@ -121,7 +141,7 @@ static LLVMValueRef *run_loop(Gradient *g)
     Wide *w = &g->wide;
     const GradientPlan *p = g->p;
     GxLoop loop;
-    uint32_t count = w->sum_count * (uint32_t)g->storage.calls;
+    uint32_t count = w->sum_count * (uint32_t)products_of(g);
     int64_t steps = p->images * (p->of.result_size[Y] / w->c->tile[ROWS]);
     LLVMValueRef *sums = ARENA_ARRAY(w->k->arena, LLVMValueRef, count);
     for (uint32_t i = 0; i < count; i++)
@@ -178,35 +198,45 @@ static void write_sum(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
     emit_if_end(e, &there, NULL, 0, NULL);
 }
 
-/* Sum `number_of` of the thread's of a call whose first row of the window is `row`; `feature` is the first of 16. */
-static void write_own(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
-                      int64_t number_of, LLVMValueRef sum)
+/* The sums of an octet of the block's columns: of the thread's lane of 16 features from `feature` on. */
+static void write_octet(const Gradient *g, LLVMValueRef feature, LLVMValueRef octet,
+                        const LLVMValueRef *sums)
 {
     const Wide *w = &g->wide;
     const WidePlan *p = &g->p->of;
-    int64_t piece = number_of / SUMS, below = number_of / 2 % 2 * WARPGROUP_PIECE;
-    LLVMValueRef in = w->lane, column = times(w->k, split(w->k, &in, SUMS), 2);
-    feature = add(w->k, feature, add(w->k, in, number(w->k, below)));
+    LLVMValueRef row = octet,
+                 piece = split(w->k, &row, g->storage.columns / WARPGROUP_PIECE),
+                 y = piece, at = split(w->k, &y, p->pieces), in = w->lane,
+                 column = times(w->k, split(w->k, &in, SUMS), 2);
+    feature = add(w->k, feature, in);
     feature = add(w->k, feature, times(w->k, w->feature_tile, w->c->tile[FEATURES]));
     feature = add(w->k, feature, times(w->k, g->group, p->features));
-    row = add(w->k, row, number(w->k, piece / p->pieces));
-    column = add(w->k, column,
-                 number(w->k, piece % p->pieces * WARPGROUP_PIECE + number_of % 2));
-    emit_scope_begin(w->e);
-    write_sum(g, feature, row, column, sum);
-    emit_scope_end(w->e);
+    row = add(w->k, times(w->k, row, p->stride), y);
+    at = add(w->k, times(w->k, at, WARPGROUP_PIECE), column);
+    for (uint32_t i = 0; i < SUMS; i++) {
+        emit_scope_begin(w->e);
+        write_sum(g, add(w->k, feature, number(w->k, i / 2 * WARPGROUP_PIECE)), row,
+                  add(w->k, at, number(w->k, i % 2)), sums[i]);
+        emit_scope_end(w->e);
+    }
 }
 
 static void write_results(const Gradient *g, const LLVMValueRef *sums)
 {
     const Wide *w = &g->wide;
-    int64_t stride = g->p->of.stride;
+    int64_t count = g->storage.calls * g->storage.columns / WARPGROUP_PIECE;
     LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
-                               times(w->k, w->warp, WARP_ROWS)),
-                 first = times(w->k, w->group[ROWS], g->storage.calls * stride);
-    for (int64_t i = 0; i < g->storage.calls * (int64_t)w->sum_count; i++)
-        write_own(g, feature, add(w->k, first, number(w->k, i / w->sum_count * stride)),
-                  i % w->sum_count, sums[i]);
+                               w->first_feature),
+                 first = times(w->k, w->group[ROWS], count);
+    uint32_t octets = w->octets * (uint32_t)products_of(g);
+    for (uint32_t i = 0; i < w->blocks * octets; i++) {
+        LLVMValueRef octet = add(w->k, w->first_octet, number(w->k, i % octets));
+        GxIf there; /* columns of the last warp may be none */
+        emit_if_begin(w->e, &there, is_below(w->k, octet, count));
+        write_octet(g, add(w->k, feature, number(w->k, i / octets * WARP_ROWS)),
+                    add(w->k, first, octet), &sums[i * SUMS]);
+        emit_if_end(w->e, &there, NULL, 0, NULL);
+    }
 }
 
 /* From tensor memory: each four warps take some of the calls, a warp 16 or 32 of the features. */
@@ -222,8 +252,8 @@ static void write_tensor(const Gradient *g)
     gx_loop_begin(
         w->k, &calls, LLVMBuildLShr(w->b, w->thread, number(w->k, GROUP_LOG2), ""),
         number(w->k, t->tiles), number(w->k, w->k->block[0] >> GROUP_LOG2), NULL, 0);
-    LLVMValueRef row = times(w->k, calls.index, g->p->of.stride),
-                 column = times(w->k, calls.index, t->columns);
+    LLVMValueRef column = times(w->k, calls.index, t->columns),
+                 octet = times(w->k, calls.index, t->columns / WARPGROUP_PIECE);
     for (int64_t i = 0; i < TIMES * t->columns / PART; i++) {
         int64_t half = i % TIMES * WARP_ROWS, part = i / TIMES * PART;
         if (half >= of_warp)
@@ -232,9 +262,10 @@ static void write_tensor(const Gradient *g)
         LLVMValueRef at =
             add(w->k, add(w->k, w->address, column), times(w->k, lane, GX_TENSOR_LANE));
         gx_tensor_load(w->k, add(w->k, at, number(w->k, part)), PART, sums);
-        for (int64_t j = 0; j < PART / 2; j++)
-            write_own(g, add(w->k, times(w->k, w->warp, of_warp), number(w->k, half)),
-                      row, part / 2 + j, sums[j]);
+        for (int64_t j = 0; j < PART / WARPGROUP_PIECE; j++)
+            write_octet(g, add(w->k, times(w->k, w->warp, of_warp), number(w->k, half)),
+                        add(w->k, octet, number(w->k, part / WARPGROUP_PIECE + j)),
+                        &sums[j * SUMS]);
     }
     gx_loop_end(w->k, &calls, NULL);
     gx_barrier(w->k);
@@ -247,18 +278,19 @@ Kernel *emitter_row_gradient(const EmitterInput *in)
     Gradient g = {.p = p};
     Wide *w = &g.wide;
     gradient_storage(in->design, &g.storage);
-    *w =
-        (Wide){.in = in,
-               .p = &p->of,
-               .c = &in->design->config,
-               .storage = g.storage.of,
-               .e = emitter_begin(in),
-               .sum_count = p->of.in_tensor_memory ? 0 : (uint32_t)g.storage.columns / 2};
+    *w = (Wide){.in = in,
+                .p = &p->of,
+                .c = &in->design->config,
+                .storage = g.storage.of,
+                .e = emitter_begin(in)};
     wide_begin(w, g.storage.bytes);
+    wide_sums(w);
     g.factor = w->shared + (uint32_t)w->storage.patch_bytes;
     LLVMValueRef block = gx_ctaid(w->k, 0);
     w->feature_tile = split(w->k, &block, p->of.features / w->c->tile[FEATURES]);
     g.group = block;
+    if (p->of.core != NULL)
+        wide_mma_rows(w, octet_offset, WARPGROUP_PIECE * PIECE_BYTES);
     LLVMValueRef *sums = run_loop(&g);
     if (p->of.in_tensor_memory)
         write_tensor(&g);

@@ -1,4 +1,5 @@
-/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_rows.c, wide_tensor.c and wide_results.c. */
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_rows.c, wide_mma.c, wide_tensor.c and
+ * wide_results.c. */
 #ifndef GXC_CODEGEN_KERNEL_WIDE_H
 #define GXC_CODEGEN_KERNEL_WIDE_H
 
@@ -23,7 +24,11 @@ typedef struct Wide {
     Emit *e;
     LLVMBuilderRef b;
     uint32_t shared, taps, steps; /* of the window; of the channels */
-    uint32_t sum_count;
+    /* The thread's sums: of so many blocks of 16 features and octets of columns each, of its warp. */
+    uint32_t blocks, octets, sum_count;
+    LLVMValueRef first_feature, first_octet; /* i32: the warp's */
+    LLVMValueRef
+        *rows; /* mma.sync: what a lane loads of two octets, behind the columns' offset */
     LLVMValueRef thread, lane, warp;       /* i32; the warp's number among four */
     LLVMValueRef group[2];                 /* of four warps, by side */
     LLVMValueRef image, row, feature_tile; /* row: the first one of the result's */
@@ -67,10 +72,29 @@ static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
     return add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared));
 }
 
+/* Sets which sums of the columns of four warps a thread has. */
+void wide_sums(Wide *w);
 /* sums += a b of 64 features and the places of four warps, 16 terms in each of `steps`; in tensor memory of all of the
  * block's, by the thread that issues. */
 void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
                    LLVMValueRef *sums);
+/* The same by mma.sync. Rows of b are those that wide_mma_rows was told: bytes from b->offset to the lane's row `in` of an
+ * octet of columns; `lead` is b's. */
+typedef LLVMValueRef WideOffset(const Wide *w, LLVMValueRef octet, LLVMValueRef in);
+void wide_mma_rows(Wide *w, WideOffset *offset, uint32_t lead);
+void wide_mma(const Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
+              LLVMValueRef *sums);
+/* Columns word by word, as rows of the image have them: of a piece of eight terms a lane has the word at `offset` behind
+ * `row` of its place; NULL: the mask has all bits. */
+typedef struct WideWords {
+    LLVMValueRef *row; /* [octets] */
+    int64_t *offset;   /* [pieces] */
+    LLVMValueRef *mask;
+} WideWords;
+void wide_mma_words(const Wide *w, const GxMatrices *a, const WideWords *words,
+                    uint32_t pieces, LLVMValueRef *sums);
+void wide_mma_place(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
+                    LLVMValueRef *x);
 /* Sets what is known before the loops: shared memory of so many bytes, which thread it is. */
 void wide_begin(Wide *w, uint64_t bytes);
 /* The number of an operand's argument. The operand is a parameter, or one in another order. */

@@ -149,45 +149,6 @@ static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
 
 /* -- the loops --------------------------------------------------------------------------------- */
 
-/* The lane's row of the matrices that a warp loads at once: `across` counts those along the summed dimension, `down`
- * along the other one. */
-static LLVMValueRef matrix_row(const Wide *w, const GxMatrices *x, LLVMValueRef across,
-                               LLVMValueRef down)
-{
-    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w->k, WARPGROUP_PIECE - 1), "");
-    LLVMValueRef at =
-        add(w->k, times(w->k, across, x->lead), times(w->k, down, x->stride));
-    return add(w->k, x->offset, add(w->k, at, times(w->k, in, PIECE_BYTES)));
-}
-
-/* As gx_wgmma, by mma.sync: each warp has 16 of the rows. */
-static void multiply_alone(const Wide *w, const GxMatrices *a, const GxMatrices *b,
-                           uint32_t steps, LLVMValueRef *sums)
-{
-    LLVMValueRef upper = LLVMBuildLShr(w->b, w->lane, number(w->k, 4), ""),
-                 lower = w->lane;
-    lower = LLVMBuildAnd(w->b, LLVMBuildLShr(w->b, lower, number(w->k, 3), ""),
-                         number(w->k, 1), "");
-    LLVMValueRef rows =
-                     add(w->k, times(w->k, w->warp, WARP_ROWS / WARPGROUP_PIECE), lower),
-                 left = matrix_row(w, a, upper, rows),
-                 right = matrix_row(w, b, lower, upper), x[PIECE_WORDS], y[PIECE_WORDS];
-    uint32_t octets = w->sum_count / SUMS;
-    for (uint32_t step = 0; step < steps; step++) {
-        gx_ldmatrix(w->k, add(w->k, left, number(w->k, 2 * (int64_t)step * a->lead)),
-                    PIECE_WORDS, a->is_transposed, x);
-        for (uint32_t i = 0; i < octets; i += 2) {
-            uint32_t count = i + 1 < octets ? 2 : 1;
-            int64_t at = 2 * (int64_t)step * b->lead + (int64_t)i * b->stride;
-            gx_ldmatrix(w->k, add(w->k, right, number(w->k, at)), 2 * count,
-                        b->is_transposed, y);
-            for (uint32_t j = 0; j < count; j++)
-                gx_mma(w->k, w->p->core, x, &y[2 * j], &sums[(i + j) * SUMS],
-                       &sums[(i + j) * SUMS]);
-        }
-    }
-}
-
 void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
                    LLVMValueRef *sums)
 {
@@ -197,7 +158,7 @@ void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t s
         gx_wgmma(w->k, w->p->inst->operands[0]->shape->dtype,
                  (uint32_t)w->storage.columns, steps, a, b, sums);
     else
-        multiply_alone(w, a, b, steps, sums);
+        wide_mma(w, a, b, steps, sums);
 }
 
 static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
@@ -258,7 +219,15 @@ static void fill_patch(const void *of, LLVMValueRef step)
     }
 }
 
-static LLVMValueRef *run_loops(const Wide *w)
+/* The place of a column in the patch. */
+static LLVMValueRef column_offset(const Wide *w, LLVMValueRef octet, LLVMValueRef in)
+{
+    LLVMValueRef row, x, column = add(w->k, times(w->k, octet, WARPGROUP_PIECE), in);
+    wide_mma_place(w, column, &row, &x);
+    return times(w->k, add(w->k, times(w->k, row, w->storage.pitch), x), PIECE_BYTES);
+}
+
+static LLVMValueRef *run_loops(Wide *w)
 {
     TapLoops loops = {.k = w->k,
                       .of = w,
@@ -278,6 +247,8 @@ static LLVMValueRef *run_loops(const Wide *w)
     }
     if (!w->p->is_last)
         make_zeros(w);
+    if (w->p->core != NULL)
+        wide_mma_rows(w, column_offset, (uint32_t)(w->storage.chunk * PIECE_BYTES));
     return tap_loops_emit(&loops);
 }
 
@@ -331,8 +302,8 @@ Kernel *emitter_wide_convolution(const EmitterInput *in)
               .taps = (uint32_t)(p->window[Y] * p->window[X]),
               .steps = (uint32_t)(p->channels / c->depth)};
     wide_storage(in->design, &w.storage);
-    w.sum_count = p->in_tensor_memory ? 0 : (uint32_t)w.storage.columns / 2;
     wide_begin(&w, w.storage.bytes);
+    wide_sums(&w);
     find_places(&w);
     wide_results(&w, p->pieces != 0 ? wide_rows_run(&w) : run_loops(&w));
     return emitter_finish(in, w.e);

@@ -15,6 +15,26 @@ LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums)
     return LLVMBuildBitCast(w->b, both, gx_int_type(w->k, 32), "");
 }
 
+/* The warp's first ones, among those of the block. */
+static LLVMValueRef first_feature(const Wide *w)
+{
+    return add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS), w->first_feature);
+}
+
+static LLVMValueRef first_place(const Wide *w)
+{
+    return add(w->k, times(w->k, w->group[ROWS], w->storage.columns),
+               times(w->k, w->first_octet, WARPGROUP_PIECE));
+}
+
+/* Bytes from a sum to the one so many features and places further on. */
+static int64_t sum_offset(const Wide *w, int64_t features, int64_t places)
+{
+    int64_t stride = w->storage.sum_stride;
+    return 2 * (w->p->result_is_last ? places * stride + features
+                                     : features * stride + places);
+}
+
 /* The tile of sums lies where patch and filters did: rows are features and their numbers places, or, where features are
  * last, the other way round. A warp has two matrices of features and one for each eight columns. */
 static void share_sums(const Wide *w, LLVMValueRef *sums)
@@ -23,24 +43,22 @@ static void share_sums(const Wide *w, LLVMValueRef *sums)
     LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WARPGROUP_PIECE),
                  half = matrix,
                  lower = split(w->k, &half, 2); /* of features; of columns */
-    LLVMValueRef feature = add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
-                               add(w->k, times(w->k, w->warp, WARP_ROWS),
-                                   times(w->k, lower, WARPGROUP_PIECE))),
-                 place = add(w->k, times(w->k, w->group[ROWS], w->storage.columns),
-                             times(w->k, half, WARPGROUP_PIECE));
+    LLVMValueRef feature =
+                     add(w->k, first_feature(w), times(w->k, lower, WARPGROUP_PIECE)),
+                 place = add(w->k, first_place(w), times(w->k, half, WARPGROUP_PIECE));
     LLVMValueRef down = add(w->k, turned ? place : feature, in),
                  across = turned ? feature : place;
     LLVMValueRef to = add(w->k, times(w->k, down, w->storage.sum_stride), across);
     to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
-    uint32_t octets = w->sum_count / SUMS;
-    for (uint32_t i = 0; i < octets; i += 2) {
-        uint32_t count = i + 1 < octets ? TURNED : TURNED / 2;
+    for (uint32_t i = 0; i < w->blocks * w->octets;) {
+        uint32_t octet = i % w->octets,
+                 count = octet + 1 < w->octets ? TURNED : TURNED / 2;
         LLVMValueRef words[TURNED];
         for (uint32_t j = 0; j < count; j++)
             words[j] = wide_sum_word(w, &sums[i * SUMS + 2 * j]);
-        int64_t along =
-            (int64_t)i * WARPGROUP_PIECE * (turned ? w->storage.sum_stride : 1) * 2;
-        gx_stmatrix(w->k, add(w->k, to, number(w->k, along)), count, turned, words);
+        int64_t at = sum_offset(w, i / w->octets * WARP_ROWS, octet * WARPGROUP_PIECE);
+        gx_stmatrix(w->k, add(w->k, to, number(w->k, at)), count, turned, words);
+        i += count / 2;
     }
 }
 
@@ -50,28 +68,25 @@ static void share_words(const Wide *w, LLVMValueRef *sums)
     bool turned = w->p->result_is_last;
     LLVMTypeRef half = gx_int_type(w->k, 16);
     LLVMValueRef feature = w->lane, place = times(w->k, split(w->k, &feature, SUMS), 2);
-    feature = add(w->k, feature,
-                  add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS),
-                      times(w->k, w->warp, WARP_ROWS)));
-    place = add(w->k, place, times(w->k, w->group[ROWS], w->storage.columns));
+    feature = add(w->k, feature, first_feature(w));
+    place = add(w->k, place, first_place(w));
     LLVMValueRef to =
         add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
             turned ? feature : place);
     to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
     for (uint32_t i = 0; i < w->sum_count; i += 2) {
-        int64_t below = i / 2 % 2 * WARPGROUP_PIECE,
-                along = (int64_t)(i / SUMS) * WARPGROUP_PIECE,
-                stride = w->storage.sum_stride,
-                at = turned ? along * stride + below : below * stride + along;
+        uint32_t block = i / SUMS / w->octets, octet = i / SUMS % w->octets;
+        int64_t at = sum_offset(w, block * WARP_ROWS + i / 2 % 2 * WARPGROUP_PIECE,
+                                octet * WARPGROUP_PIECE);
         LLVMValueRef word = wide_sum_word(w, &sums[i]),
-                     own = add(w->k, to, number(w->k, 2 * at));
+                     own = add(w->k, to, number(w->k, at));
         if (!turned) {
             gx_store(w->k, GX_SHARED, own, word, 4);
             continue;
         }
         LLVMValueRef upper = LLVMBuildLShr(w->b, word, number(w->k, 16), "");
         gx_store(w->k, GX_SHARED, own, LLVMBuildTrunc(w->b, word, half, ""), 2);
-        gx_store(w->k, GX_SHARED, add(w->k, own, number(w->k, 2 * stride)),
+        gx_store(w->k, GX_SHARED, add(w->k, own, number(w->k, 2 * w->storage.sum_stride)),
                  LLVMBuildTrunc(w->b, upper, half, ""), 2);
     }
 }
@@ -103,7 +118,7 @@ static Item find_item(const Wide *w, LLVMValueRef item)
     group = row;
     at = split(w->k, &group, w->storage.group_rows);
     LLVMValueRef place = add(w->k, times(w->k, group, w->storage.columns),
-                             add(w->k, times(w->k, at, w->storage.pitch), column));
+                             add(w->k, times(w->k, at, w->storage.sum_pitch), column));
     LLVMValueRef to =
         add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
             turned ? feature : place);

@@ -1,10 +1,11 @@
-/* Convolutions from few channels by wgmma (WidePlan.pieces): no tap has a step's terms, but a row of a window's taps is
+/* Convolutions from few channels (WidePlan.pieces): no tap has a step's terms, but a row of a window's taps is
  * one run of the image's numbers, or one for each channel.
  *
  *   rows of the image are asked for with zeros around them, and the filter
  *   each place of the patch gets the runs of its window's row
  *   for every `stride` rows of the window: multiply
  *
+ * By mma.sync the runs are taken from the rows without a patch, words of a column by the lane that multiplies them.
  * Numbers of a piece that are no taps are zeros in the patch and in the filter, so that none that is infinite meets a
  * zero. */
 #include "codegen/kernel/wide.h"
@@ -130,6 +131,12 @@ static bool is_tap(const WidePlan *p, int64_t i)
     return i >= first && i < first + p->window[X] * numbers;
 }
 
+/* The bits of numbers `i` and `i` + 1 that are taps'. */
+static uint32_t tap_bits(const WidePlan *p, int64_t i)
+{
+    return (is_tap(p, i) ? 0xffffu : 0) | (is_tap(p, i + 1) ? 0xffff0000u : 0);
+}
+
 /* Numbers 8 `part` to 8 `part` + 7 of the run that begins at `from` in shared memory. */
 static LLVMValueRef load_part(const Run *r, LLVMValueRef from, int64_t part)
 {
@@ -138,8 +145,7 @@ static LLVMValueRef load_part(const Run *r, LLVMValueRef from, int64_t part)
     LLVMValueRef piece = LLVMConstNull(piece_type(w->k));
     for (uint32_t i = 0; i < PIECE_WORDS; i++) {
         int64_t first = part * WARPGROUP_PIECE + 2 * i;
-        uint32_t mask = (is_tap(r->p, first) ? 0xffffu : 0) |
-                        (is_tap(r->p, first + 1) ? 0xffff0000u : 0);
+        uint32_t mask = tap_bits(r->p, first);
         if (mask == 0)
             continue;
         LLVMValueRef x =
@@ -201,6 +207,76 @@ static void make_zeros(const Run *r)
     gx_loop_end(w->k, &loop, NULL);
 }
 
+/* Bytes to the filter of the features of these four warps. */
+static LLVMValueRef group_filter(const Run *r)
+{
+    int64_t octets = WARPGROUP_ROWS / WARPGROUP_PIECE;
+    return times(r->w->k, r->w->group[FEATURES], octets * r->w->storage.filter_stride);
+}
+
+/* -- words -------------------------------------------------------------------------------------- */
+
+/* Which bits of a lane's word of part `part` of a run are taps'; NULL: all. */
+static LLVMValueRef tap_mask(const Run *r, int64_t part)
+{
+    const Wide *w = r->w;
+    LLVMValueRef word = LLVMBuildAnd(w->b, w->lane, number(w->k, PIECE_WORDS - 1), ""),
+                 mask = number(w->k, 0);
+    bool all = true;
+    for (int64_t i = 0; i < PIECE_WORDS; i++) {
+        uint32_t bits = tap_bits(r->p, part * WARPGROUP_PIECE + 2 * i);
+        LLVMValueRef is_word = LLVMBuildICmp(w->b, LLVMIntEQ, word, number(w->k, i), "");
+        mask = LLVMBuildSelect(w->b, is_word, gx_i32(w->k, bits), mask, "");
+        all &= bits == UINT32_MAX;
+    }
+    return all ? NULL : mask;
+}
+
+/* Where the lane's word of the first piece of a column's window is: mma.sync has column lane / 4 of eight. */
+static LLVMValueRef word_offset(const Run *r, uint32_t octet)
+{
+    const Wide *w = r->w;
+    const WidePlan *p = r->p;
+    const WideRows *rows = &w->storage.of_rows;
+    int64_t numbers = p->is_last ? p->channels : 1,
+            before = (p->before[X] + p->spare) * numbers;
+    LLVMValueRef column = w->lane, word = split(w->k, &column, PIECE_WORDS), row, x;
+    LLVMValueRef first = add(w->k, w->first_octet, number(w->k, octet));
+    wide_mma_place(w, add(w->k, times(w->k, first, WARPGROUP_PIECE), column), &row, &x);
+    row = add(w->k, row, times(w->k, w->group[ROWS], w->storage.group_rows));
+    LLVMValueRef at = add(w->k, times(w->k, row, p->stride * rows->row_bytes),
+                          times(w->k, x, 2 * p->stride * numbers));
+    at = add(w->k, at, times(w->k, word, PIECE_BYTES / PIECE_WORDS));
+    return add(w->k, at, number(w->k, r->rows + 2 * (rows->lead - before)));
+}
+
+/* All rows of the window, word by word. */
+static void multiply_words(const Run *r, LLVMValueRef *sums)
+{
+    const Wide *w = r->w;
+    const WidePlan *p = r->p;
+    const WideRows *rows = &w->storage.of_rows;
+    Arena *arena = w->k->arena;
+    uint32_t pieces = (uint32_t)(p->window[Y] * p->pieces);
+    WideWords words = {.row = ARENA_ARRAY(arena, LLVMValueRef, w->octets),
+                       .offset = ARENA_ARRAY(arena, int64_t, pieces),
+                       .mask = ARENA_ARRAY(arena, LLVMValueRef, pieces)};
+    for (uint32_t i = 0; i < w->octets; i++)
+        words.row[i] = word_offset(r, i);
+    for (uint32_t i = 0; i < pieces; i++) {
+        int64_t y = i / p->pieces, piece = i % p->pieces,
+                row = y + piece / r->parts * rows->count;
+        words.offset[i] = row * rows->row_bytes + piece % r->parts * PIECE_BYTES;
+        words.mask[i] =
+            y == 0 ? tap_mask(r, piece % r->parts) : words.mask[i - p->pieces];
+    }
+    GxMatrices a = {.offset = add(w->k, group_filter(r), number(w->k, r->filter)),
+                    .lead = w->storage.filter_lead,
+                    .stride = w->storage.filter_stride,
+                    .is_transposed = true};
+    wide_mma_words(w, &a, &words, pieces, sums);
+}
+
 /* -- products ---------------------------------------------------------------------------------- */
 
 /* Rows `stride` * `row` of the window and those behind it within one stride. An odd piece has zeros beside it. */
@@ -212,12 +288,9 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
     LLVMValueRef below = times(w->k, w->group[ROWS],
                                w->storage.group_rows * w->storage.pitch),
                  place = add(w->k, below, number(w->k, row * w->storage.pitch)),
-                 group = times(w->k, w->group[FEATURES],
-                               (int64_t)w->storage.filter_stride *
-                                   (WARPGROUP_ROWS / WARPGROUP_PIECE)),
                  term = number(w->k, r->filter + p->stride * row * p->pieces *
                                                      WARPGROUP_PIECE * PIECE_BYTES);
-    GxMatrices a = {.offset = add(w->k, term, group),
+    GxMatrices a = {.offset = add(w->k, term, group_filter(r)),
                     .lead = w->storage.filter_lead,
                     .stride = w->storage.filter_stride,
                     .is_transposed = true},
@@ -264,16 +337,20 @@ LLVMValueRef *wide_rows_run(Wide *w)
     ask_rows(&r);
     ask_filter(&r);
     gx_copy_commit(w->k);
-    make_zeros(&r);
+    if (!p->takes_words)
+        make_zeros(&r);
     gx_copy_wait(w->k, 0);
-    gx_barrier(w->k);
-    make_patch(&r);
-    if (p->core == NULL)
-        gx_proxy_fence(w->k);
     gx_barrier(w->k);
     LLVMValueRef *sums = ARENA_ARRAY(w->k->arena, LLVMValueRef, w->sum_count);
     for (uint32_t i = 0; i < w->sum_count; i++)
         sums[i] = LLVMConstNull(emit_type(w->k, DT_F32));
+    if (p->takes_words) {
+        multiply_words(&r, sums);
+        return sums;
+    }
+    make_patch(&r);
+    gx_proxy_fence(w->k);
+    gx_barrier(w->k);
     GxIf one;
     if (p->in_tensor_memory)
         wide_tensor_issue_begin(w, &one);

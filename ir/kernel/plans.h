@@ -70,10 +70,11 @@ typedef struct WidePlan {
     /* Few channels: a row of a window's taps is one run of the image's numbers, or one for each channel where features
      * are first, in so many pieces of 16 bytes together; 0: each tap has whole steps of channels. */
     int64_t pieces;
-    int64_t spare; /* taps before the first, so that runs begin with whole words */
+    int64_t spare;    /* taps before the first, so that runs begin with whole words */
+    bool takes_words; /* mma.sync has these from rows of the image: there is no patch */
 } WidePlan;
 
-/* WidePlan.pieces: rows of the image behind patch and filter, from which the patch is made, features first those of a
+/* WidePlan.pieces: rows of the image behind patch and filter, from which a patch is made, features first those of a
  * channel one behind the other. */
 typedef struct WideRows {
     int64_t count;     /* of the image, or of a channel */
@@ -100,8 +101,11 @@ typedef struct WideStorage {
     int64_t pitch, rows; /* of a plane */
     int64_t plane; /* places of it, and some that only columns behind the last one read */
     int64_t group_rows; /* of results: four warps' */
-    int64_t columns;    /* of wgmma: their places, from row to row by the pitch */
-    int64_t slack;      /* of these: behind the last result's, at most */
+    int64_t
+        columns; /* of four warps: by wgmma a run of the patch, by mma.sync results only */
+    int64_t sum_pitch; /* columns from a row of results to the next */
+    int64_t parts; /* of the columns, by mma.sync: warps that have one; 1: each has all */
+    int64_t slack; /* places of the patch behind the last result's, at most */
     WideTensor tensor;
     int64_t chunk; /* places from eight channels to the next eight */
     uint32_t filter_lead, filter_stride; /* bytes: see GxMatrices */
@@ -110,6 +114,9 @@ typedef struct WideStorage {
     WideRows of_rows;
 } WideStorage;
 void wide_storage(const KernelDesign *d, WideStorage *out);
+/* Into how many parts, of whole octets each, four warps divide so many columns by mma.sync: all warps, each with all
+ * features, if that leaves no more of them empty than half of the warps. */
+int64_t wide_parts(int64_t columns);
 
 /* wide_tensor.c: wide_convolution's sums in tensor memory. Places and tiles; pitch is there. */
 void wide_tensor_plan(WidePlan *p);
@@ -145,9 +152,9 @@ typedef struct GradientPlan {
 
 typedef struct GradientStorage {
     WideStorage of;  /* patch and rows */
-    int64_t columns; /* of wgmma: a stride of rows of a window */
-    int64_t calls;   /* of each four warps: how many of these */
-    int64_t terms;   /* places of a step */
+    int64_t columns; /* a stride of rows of a window: what wgmma multiplies */
+    int64_t calls; /* of each four warps: how many of these; mma.sync does all at once */
+    int64_t terms; /* places of a step */
     uint32_t stride; /* bytes from eight features of the second operand to the next */
     uint64_t bytes;
 } GradientStorage;

@@ -121,7 +121,8 @@ static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientSto
                          .group_rows = c->tile[ROWS],
                          .slack = WARPGROUP_PIECE - 1};
     wide_rows_storage(&p->of, c, &s.of);
-    s.of.columns = s.columns;
+    s.of.columns = p->of.core == NULL ? s.columns : s.calls * s.columns;
+    s.of.parts = p->of.core == NULL ? 1 : wide_parts(s.of.columns);
     /* one row of 16 bytes more than whole banks */
     s.stride = (uint32_t)((s.terms + 1) * 2 * WARPGROUP_PIECE);
     s.of.stage_bytes = (uint64_t)(c->tile[FEATURES] / WARPGROUP_PIECE) * s.stride;

@@ -3,8 +3,9 @@
  *
  * A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with zeros
  * around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that a tap
- * multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain. Features may
- * be the first or last dimension of image, result and filter. Images of few channels: wide_rows.c. */
+ * multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain, but by
+ * mma.sync, which finds each place by itself. Features may be the first or last dimension of image, result and filter.
+ * Images of few channels: wide_rows.c. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
@@ -114,11 +115,30 @@ static WidePlan plan_of(const Instruction *hero)
 
 /* -- shared memory ------------------------------------------------------------------------------- */
 
-/* Columns of wgmma for so many rows, of which the last one ends with its last result. */
+/* From a row of results to the next. */
+static int64_t sum_pitch(const WidePlan *p, int64_t pitch)
+{
+    return p->core == NULL ? pitch : p->result_size[X];
+}
+
+static int64_t rounded_up(int64_t n, int64_t step)
+{
+    return ceil_div(n, step) * step;
+}
+
+int64_t wide_parts(int64_t columns)
+{
+    enum { HALF = WARPGROUP_WARPS / 2 };
+    int64_t whole = rounded_up(columns, WARPGROUP_WARPS * WARPGROUP_PIECE);
+    return whole > rounded_up(columns, HALF * WARPGROUP_PIECE) ? HALF : WARPGROUP_WARPS;
+}
+
+/* Columns of four warps for so many rows, of which the last one ends with its last result. */
 static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
 {
-    int64_t places = (rows - 1) * pitch + p->result_size[X];
-    return ceil_div(places, WARPGROUP_PIECE) * WARPGROUP_PIECE;
+    int64_t places = (rows - 1) * sum_pitch(p, pitch) + p->result_size[X],
+            parts = p->core == NULL ? 1 : wide_parts(places);
+    return rounded_up(places, parts * WARPGROUP_PIECE);
 }
 
 /* Pairs of results of a row are read and written together where features are first. */
@@ -255,6 +275,7 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
         wide_tensor_plan(p);
     else if (!target_has(d->target, FEATURE_WARPGROUP))
         p->core = taps_core(d, hero->operands[0]->shape->dtype);
+    p->takes_words = p->pieces != 0 && p->core != NULL;
     d->plan.wide = p;
 }
 
@@ -269,6 +290,8 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
         wide_tensor_storage(p, c, &r);
     else
         r.columns = columns_of(p, r.pitch, r.group_rows);
+    r.sum_pitch = sum_pitch(p, r.pitch);
+    r.parts = p->core == NULL ? 1 : wide_parts(r.columns);
     if (p->pieces != 0)
         wide_rows_storage(p, c, &r);
     else

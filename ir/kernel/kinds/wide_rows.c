@@ -2,7 +2,8 @@
  * channels of a tap would leave most of them zeros. But the taps of a window's row lie side by side: features last, 7 of 3
  * channels are 21 numbers of one run; features first, 7 numbers of each of three. A block copies the rows of its windows as
  * they are and makes of them what a patch has: for each result and row of its window, the run in pieces of 16 bytes. Runs
- * of neighbouring windows share numbers, but begin at no multiple of 16 bytes, so that each has its own. */
+ * of neighbouring windows share numbers, but begin at no multiple of 16 bytes, so that each has its own. mma.sync takes
+ * words from registers, into which they come from the rows themselves. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
@@ -69,7 +70,8 @@ void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *ou
     out->rows = ceil_div(r->count, s);
     out->plane = out->rows * out->pitch + out->slack;
     out->chunk = out->plane;
-    out->patch_bytes = (uint64_t)((s * p->pieces * out->chunk + r->zeros) * piece);
+    out->patch_bytes =
+        p->takes_words ? 0 : (uint64_t)((s * p->pieces * out->chunk + r->zeros) * piece);
     out->filter_lead = (uint32_t)(WARPGROUP_PIECE * piece);
     /* rows of 16 bytes, one more than whole banks */
     out->filter_stride = (uint32_t)((r->terms + 1) * piece);

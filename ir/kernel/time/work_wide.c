@@ -42,16 +42,29 @@ static void fill_patch(const void *of)
     work_barrier(b);
 }
 
-/* wgmma and tcgen05 read both factors from shared memory; warps by themselves read all places each. */
-static double read_bytes(const WideWork *w, double terms)
+/* Of so many steps: wgmma and tcgen05 read both factors from shared memory. By mma.sync each warp reads the features
+ * and columns of its part: words of these one by one where there is no patch, most of which are masked. */
+static void read_factors(const WideWork *w, double steps)
 {
+    WorkBuilder *b = w->b;
     const WideTensor *t = &w->storage.tensor;
-    if (w->p->in_tensor_memory)
-        return (double)(t->tiles * (t->rows + t->columns)) * terms * 2;
-    double rows = w->p->core == NULL ? WARPGROUP_ROWS
-                                     : (double)WARPGROUP_ROWS / WARPGROUP_WARPS,
-           times = w->p->core == NULL ? 1 : WARPGROUP_WARPS;
-    return times * (rows + (double)w->storage.columns) * terms * 2;
+    double pieces = steps * TAPS_STEP / (PIECE_BYTES / 2),
+           columns = (double)w->storage.columns, rows = WARPGROUP_ROWS, threads = GROUP,
+           words = 1;
+    if (w->p->in_tensor_memory) {
+        rows = (double)(t->tiles * t->rows);
+        columns = (double)(t->tiles * t->columns);
+        threads = b->threads;
+    } else if (w->p->core != NULL) {
+        rows *= (double)w->storage.parts;
+        columns *= (double)WARPGROUP_WARPS / (double)w->storage.parts;
+    }
+    if (w->p->takes_words)
+        words = PIECE_BYTES / 4;
+    work_shared(b, pieces * rows / threads, PIECE_BYTES, 1);
+    work_shared(b, pieces * columns * words / threads, PIECE_BYTES / words, 1);
+    if (w->p->takes_words)
+        issue(w, pieces * columns * words / threads);
 }
 
 /* Of so many steps. */
@@ -69,18 +82,16 @@ static void multiply(const WideWork *w, double steps)
                w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type),
            share = in_memory ? costs.tensor_memory_share : costs.tile_share;
     /* by four warps each, or by one thread of the block */
-    double threads = in_memory ? b->threads : GROUP,
-           warps = in_memory ? b->warps : WARPGROUP_WARPS;
-    double cycles = work_product_cycles(b, type, operations, percent * share);
-    work_shared(b, read_bytes(w, steps * TAPS_STEP) / PIECE_BYTES / threads, PIECE_BYTES,
-                1);
+    double warps = in_memory ? b->warps : WARPGROUP_WARPS,
+           cycles = work_product_cycles(b, type, operations, percent * share);
+    read_factors(w, steps);
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / warps);
     if (w->p->core == NULL) {
         issue(w, 2 * steps);
         work_wait(b, costs.shared_cycles); /* for the group's end */
     } else {
-        issue(w,
-              steps * (columns / 8 + columns / 16)); /* products, and where places are */
+        /* products; where two octets of columns are, of each tap */
+        issue(w, steps * columns / 8 + columns / 16 / WARPGROUP_WARPS);
     }
 }
 
@@ -111,6 +122,8 @@ static void fill_rows(const WideWork *w)
     work_shared(b, rows + filters, PIECE_BYTES, 1);
     issue(w, ROW * rows + FILTER * filters);
     work_barrier(b);
+    if (p->takes_words)
+        return;
     work_shared(b, pieces * words, 4, 1);
     work_shared(b, pieces, PIECE_BYTES, 1);
     issue(w, PLACE * pieces / (double)p->pieces);
@@ -239,7 +252,8 @@ void work_row_gradient(const KernelDesign *d, KernelWork *out)
     work_registers(b, in_memory ? 32 : sums + (p->of.core == NULL ? 16 : 32));
     work_loop_begin(b, (double)trips, trips, 1);
     fill_rows(&w);
-    for (int64_t i = 0; i < (in_memory ? 1 : s.calls); i++)
+    for (int64_t i = 0, all = s.calls * s.columns; i < all;
+         i += in_memory ? all : s.of.columns)
         multiply(&w, (double)s.terms / TAPS_STEP);
     work_barrier(b);
     work_loop_end(b, 0);
