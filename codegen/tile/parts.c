@@ -74,15 +74,15 @@ static void load_words(TileLower *l, LLVMValueRef first, uint32_t count,
                                 gx_int_type(l->k, 64));
 }
 
-/* Waits until all words of a part are there. */
-static LLVMValueRef *ask(TileLower *l, LLVMValueRef part, uint32_t count)
+/* Words begin .. begin + count - 1 of a part whose first one is at `first`: waits until they are there. */
+static LLVMValueRef *ask(TileLower *l, LLVMValueRef first, uint32_t begin, uint32_t count)
 {
     Kernel *k = l->k;
     LLVMBuilderRef b = k->builder;
     LLVMValueRef *words = ARENA_ARRAY(k->arena, LLVMValueRef, count),
-                 *next = ARENA_ARRAY(k->arena, LLVMValueRef, count),
-                 first = place_of(l, part, count);
+                 *next = ARENA_ARRAY(k->arena, LLVMValueRef, count);
     GxLoop wait;
+    first = word_place(l, first, begin);
     load_words(l, first, count, words);
     gx_while_begin(k, &wait, words, count);
     LLVMValueRef all = words[0];
@@ -124,14 +124,13 @@ static LLVMValueRef weighted(TileLower *l, LLVMValueRef x, LLVMValueRef weight_x
                        gx_float_op(l->k, LLVMFMul, y, weight_y));
 }
 
-/* x becomes that of both. */
-static void merge(TileLower *l, const TileChainMapping *m, Softmax *x, const Softmax *y)
+/* The rows of x become those of both. weights: what the sums of each are multiplied by, as they lie. */
+static void merge_rows(TileLower *l, const TileChainMapping *m, Softmax *x,
+                       const Softmax *y, LLVMValueRef *weights[2])
 {
     const LinearLayout *sums = tile_carried_layout(m, m->loop->operands[ATTENTION_SUMS]);
     LinearLayout rows = linear_without(sums, m->outer[0].column);
-    uint32_t row_count = UINT32_C(1) << m->rows.in[LINEAR_REGISTER],
-             count = UINT32_C(1) << sums->in[LINEAR_REGISTER];
-    LLVMValueRef *weights[2];
+    uint32_t row_count = UINT32_C(1) << m->rows.in[LINEAR_REGISTER];
     for (uint32_t i = 0; i < 2; i++)
         weights[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef, row_count);
     for (uint32_t r = 0; r < row_count; r++) {
@@ -145,17 +144,40 @@ static void merge(TileLower *l, const TileChainMapping *m, Softmax *x, const Sof
     }
     for (uint32_t i = 0; i < 2; i++)
         weights[i] = tile_renamed(l, &m->rows, weights[i], &rows);
-    for (uint32_t r = 0; r < count; r++)
-        x->sums[r] = weighted(l, x->sums[r], weights[0][r], y->sums[r], weights[1][r]);
 }
 
+/* How many sums are asked for at once: those of both, which are marked words of 64 bits, lie in registers. */
+static uint32_t sums_at_once(uint32_t sums)
+{
+    enum { ROOM = 200, LEAST = 16 /* each time waits for memory */ };
+    return sums + 2 * LEAST < ROOM ? (ROOM - sums) / 2 : LEAST;
+}
+
+/* Part `part` is taken up to `carried`, which has `count` words. */
 static void take_up(TileLower *l, const TileChainMapping *m, LLVMValueRef part,
                     LLVMValueRef *carried, uint32_t count, LLVMValueRef *out)
 {
     TileOp *const *of = m->loop->operands;
-    Softmax own = unpack(l, m, carried), other = unpack(l, m, ask(l, part, count));
-    merge(l, m, &own, &other);
-    out += chain_pack(m, of[ATTENTION_SUMS], own.sums, out);
+    Softmax own = unpack(l, m, carried), other;
+    uint32_t sums = chain_pack(m, of[ATTENTION_SUMS], own.sums, out),
+             step = sums_at_once(sums), at = 0;
+    LLVMValueRef *weights[2], *packed[2], first = place_of(l, part, count),
+                                          *rows = ask(l, first, sums, count - sums);
+    other.most = chain_unpack(l, m, of[ATTENTION_MOST], rows, &at);
+    other.total = chain_unpack(l, m, of[ATTENTION_TOTAL], rows, &at);
+    merge_rows(l, m, &own, &other, weights);
+    for (uint32_t i = 0; i < 2; i++) {
+        packed[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef, sums);
+        chain_pack(m, of[ATTENTION_SUMS], weights[i], packed[i]);
+    }
+    for (uint32_t begin = 0; begin < sums; begin += step) {
+        uint32_t n = sums - begin < step ? sums - begin : step;
+        LLVMValueRef *words = ask(l, first, begin, n);
+        for (uint32_t i = 0; i < n; i++)
+            out[begin + i] = weighted(l, carried[begin + i], packed[0][begin + i],
+                                      words[i], packed[1][begin + i]);
+    }
+    out += sums;
     out += chain_pack(m, of[ATTENTION_MOST], own.most, out);
     chain_pack(m, of[ATTENTION_TOTAL], own.total, out);
 }
