@@ -118,6 +118,9 @@ uint32_t tile_row_registers(const TileChainMapping *m);
 /* Registers of a thread that the loop of a chain carries, without repetitions. */
 uint32_t tile_carried_registers(const TileChainMapping *m);
 
+/* About how many registers a thread has in the loop of a chain, for its sums and what is there of each score. */
+uint32_t tile_chain_registers(const TileChainMapping *m);
+
 /* Decides what registers have room for: factors that are kept, edges of a band. */
 void tile_use_registers(TileChainMapping *m);
 

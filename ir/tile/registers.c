@@ -117,6 +117,94 @@ uint32_t tile_carried_registers(const TileChainMapping *m)
     return sum;
 }
 
+/* Which outer dots' weights (bits) an operation of the loop is needed for. */
+static void mark_needed(const TileOp *op, uint32_t dot, uint32_t *needed)
+{
+    if (op->depth == 0 || (needed[op->id] & dot) != 0)
+        return;
+    needed[op->id] |= dot;
+    bool is_end = op->kind == TILE_DOT || op->kind == TILE_LOAD;
+    for (uint32_t i = 0; i < op->operand_count && !is_end; i++)
+        mark_needed(op->operands[i], dot, needed);
+}
+
+static bool is_of_several(uint32_t dots)
+{
+    return (dots & (dots - 1)) != 0;
+}
+
+/* Tiles of scores that wait while the first outer dot's weights are made: results of inner dots, and what other weights are
+ * made of as well. Predicates are computed anew. */
+static uint32_t waiting_tiles(const TileChainMapping *m, const uint32_t *needed)
+{
+    const TileProgram *p = m->program;
+    const TileBlock *body = &m->loop->body;
+    uint32_t scores = m->inner[0].dot->dims, count = 0;
+    bool *waits = ARENA_ARRAY(p->arena, bool, p->op_count);
+    for (uint32_t i = 0; i < body->count; i++) {
+        const TileOp *op = body->ops[i];
+        bool is_own = needed[op->id] != 0 && !is_of_several(needed[op->id]);
+        if (op->kind == TILE_DOT && is_own)
+            waits[op->id] = true;
+        for (uint32_t k = 0; k < op->operand_count && is_own; k++)
+            waits[op->operands[k]->id] |= is_of_several(needed[op->operands[k]->id]);
+    }
+    for (uint32_t i = 0; i < body->count; i++) {
+        const TileOp *op = body->ops[i];
+        count += waits[op->id] && op->dims == scores && op->dtype != DT_PRED &&
+                 op->kind != TILE_LOAD;
+    }
+    return count > m->inner_count ? count : m->inner_count;
+}
+
+static uint32_t sums_and_scores(const TileChainMapping *m)
+{
+    uint32_t sums = 0;
+    for (uint32_t i = 0; i < m->outer_count; i++)
+        sums += elements_of(&m->outer[i].sums);
+    return sums + m->inner_count * elements_of(&m->inner[0].sums);
+}
+
+/* Of an array with an element for each score: a thread's elements, for two of them an address or a predicate where they
+ * are loaded one by one, and where some are behind the end. */
+static uint32_t score_words(const TileChainMapping *m, const TileOp *load)
+{
+    const TileProgram *p = m->program;
+    const TileDim *column = &p->dims[m->inner[0].column];
+    uint32_t each = elements_of(&m->inner[0].sums);
+    bool is_pair = tile_is_vector(p, load, m->inner[0].column, 1);
+    return (is_pair ? words_of(each, load->dtype) : each + each / 2) +
+           (column->extent % column->size != 0 ? each / 2 : 0);
+}
+
+/* Of the factors that lie in stages: copies of a depth that is not all there, fragments of a step. */
+static uint32_t staging_registers(const TileChainMapping *m)
+{
+    enum { ZEROS = 8, FRAGMENTS = 24 };
+    bool is_short = false;
+    for (uint32_t i = 0; i < m->inner_count; i++) {
+        const TileDim *depth = &m->program->dims[m->inner[i].term];
+        is_short |= depth->extent % depth->size != 0;
+    }
+    return (is_short ? ZEROS : 0) + (m->inner[0].is_wide ? 0 : FRAGMENTS);
+}
+
+uint32_t tile_chain_registers(const TileChainMapping *m)
+{
+    const TileBlock *body = &m->loop->body;
+    uint32_t each = elements_of(&m->inner[0].sums), scores = m->inner[0].dot->dims,
+             *needed = ARENA_ARRAY(m->program->arena, uint32_t, m->program->op_count);
+    for (uint32_t i = 0; i < m->outer_count; i++)
+        mark_needed(m->outer[i].factors[0].value, UINT32_C(1) << i, needed);
+    uint32_t sum = sums_and_scores(m) + staging_registers(m) +
+                   (waiting_tiles(m, needed) - m->inner_count) * each;
+    for (uint32_t i = 0; i < body->count; i++) {
+        const TileOp *op = body->ops[i];
+        sum += op->kind == TILE_LOAD && op->dims == scores ? score_words(m, op) : 0;
+    }
+    return sum;
+}
+
 /* What stays in shared memory is read for each tile of columns, unless registers have room for it beside sums and
  * scores; wgmma reads it there. Beside as many as CROWDED ptxas spills a few for a branch around predicates. */
 void tile_use_registers(TileChainMapping *c)

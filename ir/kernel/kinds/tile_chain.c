@@ -8,6 +8,8 @@
 #define LEAST_ROWS 16      /* fewer waste most of an instruction */
 #define MOST_REGISTERS 192 /* of a thread, for sums and inner results */
 #define MOST_REGISTERS_F32 160
+#define ROOM_BESIDE                                                                      \
+    48 /* registers for what else is there of each score: ptxas -v of 150 gradients */
 
 /* -- legality ------------------------------------------------------------------------------------ */
 
@@ -83,12 +85,17 @@ static int64_t registers_for(const DotChain *c, int64_t tile_columns)
     return elements * WARP_ROWS / TARGET_WARP;
 }
 
-/* What leaves room in registers; weights of f32 need as many as the scores, which those of 16 bits do not. */
+/* Weights of f32 need as many as the scores, which those of 16 bits do not. */
+static int64_t most_registers(const DotChain *c)
+{
+    return c->factor == DT_F32 ? MOST_REGISTERS_F32 : MOST_REGISTERS;
+}
+
+/* What leaves room in registers. */
 static int64_t columns_for(const DotChain *c)
 {
-    int64_t most = c->factor == DT_F32 ? MOST_REGISTERS_F32 : MOST_REGISTERS;
     size_t i = 0;
-    while (i + 1 < COLUMNS && registers_for(c, columns[i]) > most)
+    while (i + 1 < COLUMNS && registers_for(c, columns[i]) > most_registers(c))
         i++;
     return columns[i];
 }
@@ -106,26 +113,41 @@ bool suits_dot_chain(FusionFacts *f, KernelKind kind)
            tensor_core_find(c.factor, c.factor, DT_F32, f->target, UINT32_MAX) != NULL;
 }
 
-static bool fits_shared(const KernelDesign *d, const KernelConfig *c)
+static int64_t warps_for(const KernelConfig *c)
+{
+    int64_t warps = c->tile[0] / WARP_ROWS;
+    return warps < 1 ? 1 : warps > 16 ? 16 : warps;
+}
+
+/* Whether a tile finds room in shared memory, and in registers. */
+static bool finds_room(const KernelDesign *d, const KernelConfig *c, bool *in_shared)
 {
     Arena *a = arena_scratch();
     const char *why;
-    KernelConfig one_warp = *c; /* the bytes do not depend on it */
-    one_warp.warps[0] = 1;
-    const TileChainMapping *m = mapping_of(d, &one_warp, a, &why);
-    bool fits = m == NULL || m->shared_bytes <= target_block_shared(d->target);
+    KernelConfig own = *c;
+    own.warps[0] = warps_for(c);
+    const TileChainMapping *m = mapping_of(d, &own, a, &why);
+    *in_shared = m == NULL || m->shared_bytes <= target_block_shared(d->target);
+    bool has_room =
+        *in_shared && (m == NULL || tile_chain_registers(m) <=
+                                        ROOM_BESIDE + most_registers(d->plan.chain));
     arena_destroy(a);
-    return fits;
+    return has_room;
 }
 
 static void choose_tile(const KernelDesign *d, KernelConfig *c)
 {
     const DotChain *chain = d->plan.chain;
     DotSizes s = dot_sizes(chain->dots[0]);
+    bool in_shared;
     c->tile[0] = power_of_two(s.sides[chain->weights[0]], 16, WARPS * WARP_ROWS);
     c->tile[1] = power_of_two(s.depth, 16, columns_for(chain));
-    while ((c->tile[0] > 16 || c->tile[1] > 16) && !fits_shared(d, c))
-        c->tile[c->tile[0] <= 2 * c->tile[1]] /= 2;
+    while ((c->tile[0] > 16 || c->tile[1] > 16) && !finds_room(d, c, &in_shared)) {
+        bool takes_rows = !in_shared && c->tile[0] > 2 * c->tile[1];
+        if (!takes_rows && c->tile[1] == 16)
+            return;
+        c->tile[!takes_rows] /= 2;
+    }
 }
 
 void configure_dot_chain(const KernelDesign *d, KernelConfig *c)
@@ -135,8 +157,7 @@ void configure_dot_chain(const KernelDesign *d, KernelConfig *c)
     if (config_lacks(c, KERNEL_KEY_TILE))
         choose_tile(d, c);
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        c->warps[0] = c->tile[0] / WARP_ROWS;
-        c->warps[0] = c->warps[0] < 1 ? 1 : c->warps[0] > 16 ? 16 : c->warps[0];
+        c->warps[0] = warps_for(c);
         c->warps[1] = 1;
     }
 }
