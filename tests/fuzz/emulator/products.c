@@ -81,7 +81,15 @@ static void set_scales(const Product *p, const Form *f)
         set_int(p->desc, modes[i], (int32_t)told(i < 2 ? mode : 0));
 }
 
-static void set_epilogue(const Product *p, int64_t rows)
+/* Factors are added up beside one product, and not those of 8 bits or less. */
+static bool adds_up_factors(const Form *f, int batches)
+{
+    bool is_wide = f->a == CUDA_R_16F || f->a == CUDA_R_16BF || f->a == CUDA_R_32F ||
+                   f->a == CUDA_R_64F;
+    return is_wide && batches == 1;
+}
+
+static void set_epilogue(const Product *p, const Form *f, int64_t rows, int batches)
 {
     static const int32_t epilogues[] = {
         CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
@@ -90,7 +98,10 @@ static void set_epilogue(const Product *p, int64_t rows)
         CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
         CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB};
     unsigned which = told_choice(10);
-    int64_t ld = told(rows), stride = told(rows * 16);
+    if (which >= 8 && !adds_up_factors(f, batches))
+        which -= 8;
+    int64_t whole = (rows + 7) / 8 * 8; /* its columns begin at multiples of 8 elements */
+    int64_t ld = told(whole), stride = told(whole * 16);
     set_int(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, (int32_t)told(epilogues[which]));
     if (which != 0)
         set_place(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p->more + 512);
@@ -151,7 +162,7 @@ static bool describe(Product *p, const Form *f)
     set_int(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, (int32_t)told(turns_b));
     set_int(p->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, (int32_t)told(on_device));
     set_scales(p, f);
-    set_epilogue(p, m);
+    set_epilogue(p, f, m, batches);
     if (told_choice(2))
         set_place(p->desc, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, p->more + 128);
     make_layout(p, 0, f->a, turns_a ? k : m, turns_a ? m : k, batches);
