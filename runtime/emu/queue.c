@@ -274,6 +274,17 @@ static CUresult submit_locked(CUcontext c, CUstream handle, Operation *op)
     return CUDA_SUCCESS;
 }
 
+/* Who asks again and again must see progress in the end, but does not wait: the head may need another device. */
+static void lazy_demand(CUstream s, uint64_t last)
+{
+    if (!thread_ensure(s)) {
+        lazy_run(s, last);
+        return;
+    }
+    s->demanded = last > s->demanded ? last : s->demanded;
+    pthread_cond_broadcast(&emu_changed);
+}
+
 CUresult queue_submit(CUcontext c, CUstream handle, Operation *op)
 {
     pthread_mutex_lock(&emu_lock);
@@ -457,9 +468,8 @@ CUresult cuStreamQuery(CUstream stream)
     r = CUDA_ERROR_INVALID_HANDLE;
     if (s != NULL) {
         r = s->head != NULL ? CUDA_ERROR_NOT_READY : c->failed;
-        /* Asking again and again must see progress in the end. */
         if (s->head != NULL && !s->is_running && emu_config()->schedule == SCHEDULE_LAZY)
-            lazy_run(s, s->head->sequence);
+            lazy_demand(s, s->head->sequence);
     }
     pthread_mutex_unlock(&emu_lock);
     return r;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -80,6 +81,27 @@ static const char *body_all_reduce(Rank *r)
     wrong = wrong != NULL ? wrong : fetch(r, COUNT);
     for (size_t i = 0; i < COUNT; i++)
         CHECK(r->host[i] == 60.0F + 4.0F * (float)(i % 13));
+    return wrong;
+}
+
+static atomic_bool has_asked;
+
+/* Rank 0 asks for its stream before the others come: it is told at once that they have not. */
+static const char *body_query(Rank *r)
+{
+    const struct timespec millisecond = {.tv_nsec = 1000000};
+    const char *wrong = fill(r, COUNT);
+    CHECK(cuStreamSynchronize(r->stream) == 0);
+    for (int i = 0; r->rank != 0 && i < 5000 && !has_asked; i++)
+        nanosleep(&millisecond, NULL);
+    bool came_late = r->rank == 0 || has_asked;
+    CHECK(ncclAllReduce(send_of(r), receive_of(r), COUNT, ncclFloat32, ncclSum, r->comm,
+                        r->stream) == 0);
+    for (int i = 0; r->rank == 0 && i < 20; i++)
+        CHECK(cuStreamQuery(r->stream) == CUDA_ERROR_NOT_READY);
+    has_asked = true;
+    wrong = wrong != NULL ? wrong : fetch(r, COUNT);
+    CHECK(came_late);
     return wrong;
 }
 
@@ -269,6 +291,17 @@ static void test_processes(void **state)
         run_processes(bodies[i]);
 }
 
+static void test_query(void **state)
+{
+    (void)state;
+    static const Schedule schedules[] = {SCHEDULE_EAGER, SCHEDULE_THREADS, SCHEDULE_LAZY};
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+        config_set(schedules[i]);
+        has_asked = false;
+        run_threads(body_query);
+    }
+}
+
 static void test_disagree(void **state)
 {
     (void)state;
@@ -314,7 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),  cmocka_unit_test(test_processes),
         cmocka_unit_test(test_disagree), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_given_up), cmocka_unit_test(test_query),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
