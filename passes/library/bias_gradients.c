@@ -6,12 +6,16 @@
  *   ->  fused { ... ROOT t = tuple(dot(p0, p1), reduce(p1, 0)) }
  *       t = (bf16[32,16], bf16[16]) fusion(x, dy), kind=kCustom, calls=fused, backend_config={"library":"cublaslt"}
  *
- * The product reads the factor anyway. The library adds in f32 and rounds to the product's type.
+ * The product reads the factor anyway, and takes longer: it pays where two kernels of a reduction would take more, or
+ * the second of them where a kernel makes the factor and adds it up on the way. The library adds in f32 and rounds to the
+ * product's type.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
 #include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/time/kernel_time.h"
 #include "passes/fusion/fusion.h"
+#include "passes/library/choice.h"
 #include "passes/library/graphs.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
@@ -55,17 +59,32 @@ static bool needs(const Gradients *g, const Instruction *x, const Instruction *s
     return found;
 }
 
+/* The product takes no longer for it than kernels would. */
+static bool pays(const Gradients *g, const Instruction *dot, MatmulSecond second,
+                 const Instruction *factor)
+{
+    const GpuModel *d = g->cx->target->device;
+    double bytes = (double)shape_bytes(factor->shape), last = copy_time(0, d).seconds;
+    double kernels =
+        library_lies_in_memory(factor) ? copy_time(bytes, d).seconds + last : last;
+    return library_second_seconds(dot, second, d) < kernels;
+}
+
 /* The product has no second result yet, and the sum is one of its factors'. */
-static bool fits(const Instruction *product, const Instruction *factor,
-                 const Instruction *sum)
+static bool fits(const Gradients *g, const Instruction *product,
+                 const Instruction *factor, const Instruction *sum)
 {
     MatmulCall call;
     if (!matmul_call_of(product, &call) || call.second != MATMUL_NO_SECOND ||
         call.activation != ACTIVATION_NONE || call.bias != NULL ||
         product->control_count != 0)
         return false;
-    return (call.lhs == factor && matmul_sum_fits(call.dot, 0, factor, sum, call.type)) ||
-           (call.rhs == factor && matmul_sum_fits(call.dot, 1, factor, sum, call.type));
+    bool is_lhs =
+        call.lhs == factor && matmul_sum_fits(call.dot, 0, factor, sum, call.type);
+    bool is_rhs =
+        call.rhs == factor && matmul_sum_fits(call.dot, 1, factor, sum, call.type);
+    return (is_lhs || is_rhs) &&
+           pays(g, call.dot, is_lhs ? MATMUL_SUMS_LHS : MATMUL_SUMS_RHS, factor);
 }
 
 static void take(Gradients *g, Instruction *product, Instruction *reduce,
@@ -104,7 +123,7 @@ static bool visit_sum(Gradients *g, Instruction *reduce)
     for (uint32_t i = g->in.uses.start[factor->id]; i < g->in.uses.start[factor->id + 1];
          i++) {
         Instruction *product = g->in.uses.list[i];
-        if (g->forward[product->id] != NULL || !fits(product, factor, sum))
+        if (g->forward[product->id] != NULL || !fits(g, product, factor, sum))
             continue;
         bool *is_known = ARENA_ARRAY(g->in.scratch, bool, g->in.comp->instruction_count);
         if (!needs(g, product, reduce, is_known)) {

@@ -2,6 +2,7 @@
 #include "passes/library/choice.h"
 
 #include "ir/kernel/kind.h"
+#include "ir/kernel/library.h"
 #include "ir/kernel/time/costs.h"
 #include "passes/fusion/fusion.h"
 
@@ -45,4 +46,13 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
     fusion_wrap_in_place(inst);
     kernel_kind_set(inst, own->kind);
     return false;
+}
+
+bool library_lies_in_memory(const Instruction *x)
+{
+    while (x->op == OP_BITCAST || fusion_is_renaming(x))
+        x = x->operands[0];
+    return x->op == OP_PARAMETER || x->op == OP_GET_TUPLE_ELEMENT ||
+           x->op == OP_CONSTANT || x->op == OP_CUSTOM_CALL ||
+           op_is(x->op, OPF_COLLECTIVE | OPF_ASYNC_DONE) || library_makes(x);
 }

@@ -17,6 +17,9 @@ LibraryChoice library_choice(const Computation *comp, const PassContext *cx);
  * are the best: see split_product_seconds. */
 bool library_is_best(const LibraryChoice *choice, Instruction *inst);
 
+/* No kernel has to be made that stores it. */
+bool library_lies_in_memory(const Instruction *x);
+
 /* The product has few tiles and long sums, so that split-products would cut it: of all kernels that make it then. */
 bool split_product_seconds(const Instruction *product, const PassContext *cx,
                            double *seconds);

@@ -12,7 +12,7 @@
  *
  * A gelu, or a relu, of such a sum is computed by cuBLASLt, too, in f32: it rounds its result only, and keeps NaN (seen
  * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it). A sum that others read, too
- * - gradients do -, it stores beside its gelu.
+ * - gradients do -, it stores beside its gelu where that takes less time than a kernel that makes the gelu.
  *
  * cuDNN multiplies a convolution with a vector along its features, too, before anything is added, and ends in a relu
  * that keeps NaN (codegen/library/graph.c): its own may make 0 of it.
@@ -25,7 +25,9 @@
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/matmul.h"
+#include "ir/kernel/time/kernel_time.h"
 #include "passes/fusion/fusion.h"
+#include "passes/library/choice.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
@@ -68,10 +70,7 @@ static const Instruction *through_renaming(const Instruction *x)
 static bool is_in_memory(const Epilogues *e, const Instruction *x)
 {
     x = through_renaming(x);
-    return x->op == OP_PARAMETER || x->op == OP_GET_TUPLE_ELEMENT ||
-           x->op == OP_CONSTANT || x->op == OP_CUSTOM_CALL ||
-           op_is(x->op, OPF_COLLECTIVE | OPF_ASYNC_DONE) || library_makes(x) ||
-           (x->id < e->count && e->forward[x->id] != NULL);
+    return library_lies_in_memory(x) || (x->id < e->count && e->forward[x->id] != NULL);
 }
 
 /* Readers that take the code of their operands in. */
@@ -216,12 +215,21 @@ static bool may_take(const Epilogues *e, const Chain *c, const Instruction *step
     return c->keeps_argument ? e->forward[step->id] == NULL : is_inside(e, c, step);
 }
 
+/* The library stores the argument sooner than a kernel reads it and writes its gelu. */
+static bool argument_pays(const Epilogues *e, const Instruction *dot)
+{
+    const GpuModel *d = e->cx->target->device;
+    double bytes = (double)shape_bytes(dot->shape);
+    return library_second_seconds(dot, MATMUL_ARGUMENT, d) <
+           copy_time(2 * bytes, d).seconds;
+}
+
 /* Its argument is stored for others, and by the library. */
 static bool keeps_argument(const Epilogues *e, const Chain *c, const ActivationForm *f)
 {
     return f->activation == ACTIVATION_GELU && matmul_argument_fits(c->product) &&
            c->last->parent->root != c->last && !e->is_waited_for[c->last->id] &&
-           e->forward[c->last->id] == NULL;
+           e->forward[c->last->id] == NULL && argument_pays(e, c->product);
 }
 
 /* The activation that y is of the chain, if the library may compute it. */

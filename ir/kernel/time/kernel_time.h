@@ -3,6 +3,7 @@
 #ifndef GXC_IR_KERNEL_TIME_KERNEL_TIME_H
 #define GXC_IR_KERNEL_TIME_KERNEL_TIME_H
 
+#include "ir/kernel/matmul.h"
 #include "ir/kernel/time/kernel_work.h"
 
 /* What a kernel's time is bound by: LIMIT(ID, word). */
@@ -57,6 +58,9 @@ KernelTime library_time(const Instruction *inst, const GpuModel *device);
 /* The same of a dot or convolution that is not marked; false: no library makes it. */
 bool library_product_time(const Instruction *product, const GpuModel *device,
                           KernelTime *out);
+/* What the second result of a product of cuBLASLt's adds to it. */
+double library_second_seconds(const Instruction *dot, MatmulSecond second,
+                              const GpuModel *device);
 /* Of a copy or a fill of so many bytes, read and written. */
 KernelTime copy_time(double bytes, const GpuModel *device);
 /* Operations a second of products of this type, by the data sheet: of the fastest units that take them, and

@@ -178,6 +178,22 @@ static bool describe_dot(const Instruction *dot, const GpuModel *d, Product *p)
     return true;
 }
 
+static double arithmetic_seconds(const Product *p, const GpuModel *d, double *waves);
+
+/* What the second result adds to the product, which nothing hides. */
+static double second_seconds(const Product *p, const Instruction *dot,
+                             MatmulSecond second, const GpuModel *d)
+{
+    double bandwidth = d->gigabytes_per_second * 1e9, waves;
+    if (second == MATMUL_NO_SECOND)
+        return 0;
+    if (second == MATMUL_ARGUMENT)
+        return bytes_of(dot->shape) / (bandwidth * costs.library_argument);
+    const Instruction *factor = dot->operands[second == MATMUL_SUMS_RHS];
+    return larger(arithmetic_seconds(p, d, &waves) * costs.library_sums,
+                  bytes_of(factor->shape) / (bandwidth * costs.library_sums_bytes));
+}
+
 static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
 {
     MatmulCall call;
@@ -195,6 +211,7 @@ static bool describe(const Instruction *inst, const GpuModel *d, Product *p)
     } else if (matmul_call_of(inst, &call)) {
         if (!describe_dot(call.dot, d, p))
             return false;
+        p->exposed = second_seconds(p, call.dot, call.second, d);
     } else if (convolution_call_of(inst, &convolution)) {
         describe_convolution(convolution.conv, d, p);
     } else if (attention_call_of(inst, &attention)) {
@@ -330,6 +347,13 @@ KernelTime library_time(const Instruction *inst, const GpuModel *d)
                         .limit = LIMIT_LAUNCH,
                         .waves = 1,
                         .product_type = DT_INVALID};
+}
+
+double library_second_seconds(const Instruction *dot, MatmulSecond second,
+                              const GpuModel *d)
+{
+    Product p = {0};
+    return describe_dot(dot, d, &p) ? second_seconds(&p, dot, second, d) : 0;
 }
 
 bool library_product_time(const Instruction *product, const GpuModel *d, KernelTime *out)
