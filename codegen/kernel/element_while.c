@@ -19,7 +19,7 @@ static unsigned carried_elements(Emit *e, const WhilePlan *p, const Instruction 
 {
     unsigned count = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        if (p->roles[i] != WHILE_UNCHANGED)
+        if (while_carries(p, i))
             emit_element(e, from->operands[i], index_of(e, p, i, own), &out[count++]);
     }
     return count;
@@ -30,7 +30,7 @@ static uint32_t while_value(const WhilePlan *p, int64_t i)
 {
     uint32_t before = 0;
     for (int64_t k = 0; k < i; k++)
-        before += p->roles[k] != WHILE_UNCHANGED;
+        before += while_carries(p, k);
     return before;
 }
 
@@ -46,10 +46,34 @@ static const uint32_t *arguments(Emit *e, const WhilePlan *p)
     return args;
 }
 
+/* What a trip writes of the arrays that the loop fills. */
+static void store_pieces(Emit *e, const WhilePlan *p, const Instruction *fusion,
+                         const IndexExpr *const *own)
+{
+    const IndexExpr *from[EMIT_MOST_RANK], *to[EMIT_MOST_RANK], *zero[EMIT_MOST_RANK];
+    for (uint32_t d = 0; d < EMIT_MOST_RANK; d++)
+        zero[d] = ix_const(e->ix, 0);
+    for (uint32_t r = 0; r < fusion_result_count(fusion); r++) {
+        FusionResult result = fusion_result(fusion, r);
+        LLVMValueRef value;
+        if (p->roles[result.inst_leaf] != WHILE_FILLED)
+            continue;
+        const Instruction *update = while_update(p, result.inst_leaf);
+        while_piece_index(e->ix, p, result.inst_leaf, own, from);
+        emit_element(e, update->operands[1], from, &value);
+        /* the map sends index 0 to minus the start */
+        emit_apply(e, emit_operand_map(e, update, 1), zero, NULL, to, NULL);
+        for (uint32_t d = 0; d < result.shape->rank; d++)
+            to[d] = ix_add(e->ix, from[d], ix_mul(e->ix, to[d], -1));
+        emit_store(e, fusion_result_arg(fusion, r), result.shape, to, &value);
+    }
+}
+
 /* One trip: the values of the next one. */
-static void trip(Emit *e, const WhilePlan *p, const IndexExpr *linear,
+static void trip(Emit *e, const EmitterInput *input, const IndexExpr *linear,
                  const LLVMValueRef *carried, LLVMValueRef *next)
 {
+    const WhilePlan *p = input->design->plan.element_while;
     Range elements = {0, shape_elements(p->shape) - 1};
     bool is_wide = LLVMGetIntTypeWidth(e->index_type) == 64;
     Emit *in = emit_begin(e->k, p->body, arguments(e, p), is_wide, 1);
@@ -58,10 +82,11 @@ static void trip(Emit *e, const WhilePlan *p, const IndexExpr *linear,
                   own);
     for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
         int64_t i = loop_element(p->body, inst);
-        if (i >= 0 && p->roles[i] != WHILE_UNCHANGED)
+        if (i >= 0 && while_carries(p, i))
             emit_preset(in, inst, &carried[while_value(p, i)]);
     }
     carried_elements(in, p, p->body->root, own, next);
+    store_pieces(in, p, input->fusion, own);
 }
 
 static void emit_trips(Emit *e, const void *user, const IndexExpr *linear)
@@ -78,13 +103,14 @@ static void emit_trips(Emit *e, const void *user, const IndexExpr *linear)
                   emit_index_constant(e, p->trips), emit_index_constant(e, 1), carried,
                   count);
     emit_scope_begin(e);
-    trip(e, p, linear, carried, next);
+    trip(e, in, linear, carried, next);
     emit_scope_end(e);
     gx_loop_end(e->k, &loop, next);
     for (uint32_t r = 0; r < fusion_result_count(in->fusion); r++) {
         FusionResult result = fusion_result(in->fusion, r);
-        emit_store(e, fusion_result_arg(in->fusion, r), result.shape, own,
-                   &carried[while_value(p, result.inst_leaf)]);
+        if (p->roles[result.inst_leaf] == WHILE_ELEMENT)
+            emit_store(e, fusion_result_arg(in->fusion, r), result.shape, own,
+                       &carried[while_value(p, result.inst_leaf)]);
     }
 }
 

@@ -491,3 +491,59 @@ bool loop_slices_has(const LoopSlices *s, const Computation *body)
 {
     return s->bodies[body->id].is_counted;
 }
+
+/* -- arrays that a loop fills ---------------------------------------------------------------------- */
+
+/* All rounds together write all of the array. */
+static bool covers(const Instruction *loop, const Instruction *update)
+{
+    const Shape *whole = update->shape, *part = update->operands[1]->shape;
+    int64_t trips = loop_known_trip_count(loop);
+    uint32_t stepped = 0;
+    if (trips <= 0 || shape_is_dynamic(whole) ||
+        update->operand_count != whole->rank + 2u)
+        return false;
+    for (uint32_t d = 0; d < whole->rank; d++) {
+        int64_t size = part->dims[d], high = whole->dims[d] - size;
+        LoopIndex index;
+        if (high == 0)
+            continue;
+        if (stepped++ != 0 || size == 0 || whole->dims[d] % size != 0 ||
+            trips != whole->dims[d] / size ||
+            !loop_index(loop, update->operands[d + 2], &index))
+            return false;
+        bool up = index.bias == 0 && index.scale == size;
+        bool down = index.bias == high && index.scale == -size;
+        if (!up && !down)
+            return false;
+    }
+    return true;
+}
+
+/* The array is read by its update only, and what that makes is only handed on. */
+static bool is_only_written(const Computation *comp, const Instruction *update,
+                            uint32_t element)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            const Instruction *x = inst->operands[k];
+            bool is_read = loop_element(comp, x) == element && (inst != update || k != 0);
+            bool is_used = x == update && (inst != comp->root || k != element);
+            if (is_read || is_used)
+                return false;
+        }
+    }
+    return true;
+}
+
+bool loop_fills(const Instruction *loop, uint32_t element)
+{
+    const Computation *condition = inst_called(loop, 0), *body = inst_called(loop, 1);
+    if (body->root->op != OP_TUPLE)
+        return false;
+    const Instruction *update = body->root->operands[element];
+    return update->op == OP_DYNAMIC_UPDATE_SLICE &&
+           loop_element(body, update->operands[0]) == element && covers(loop, update) &&
+           is_only_written(body, update, element) &&
+           is_only_written(condition, NULL, element);
+}

@@ -52,4 +52,8 @@ typedef struct LoopIndex {
 /* False: it does not follow from how often the loop went round. */
 bool loop_index(const Instruction *loop, const Instruction *number, LoopIndex *out);
 
+/* Element `element` of what the loop carries is an array that the body only writes, a piece in each round, and the
+ * rounds write all of it: what it is at first does not matter. */
+bool loop_fills(const Instruction *loop, uint32_t element);
+
 #endif

@@ -22,7 +22,7 @@ static bool find_results(const WhilePlan *p, const Uses *uses, bool *is_result)
         int64_t element = inst_int(read, ATTR_INDEX, 0);
         if (p->roles[element] == WHILE_SCALAR)
             return false;
-        is_result[element] = p->roles[element] == WHILE_ELEMENT;
+        is_result[element] = p->roles[element] != WHILE_UNCHANGED;
     }
     return loop->parent->root != loop && loop->control_count == 0;
 }
@@ -41,6 +41,15 @@ static Instruction *made_inside(Computation *fused, const Instruction *x)
     return computation_add_like(fused, x, x->shape, 1, &scalar);
 }
 
+/* Where a loop fills an array nobody reads what it is at first. */
+static Instruction *anything(Computation *fused, const Shape *s)
+{
+    Instruction *zero = computation_add_scalar(fused, s->dtype, 0);
+    Instruction *all = computation_add(fused, OP_BROADCAST, s, 1, &zero, NULL);
+    inst_set_ints(all, ATTR_DIMENSIONS, NULL, 0);
+    return all;
+}
+
 /* The loop's tuple inside, and the fusion's operands: each array once. */
 static Instruction *tuple_inside(Computation *fused, const WhilePlan *p,
                                  Instruction **operands, uint32_t *count)
@@ -50,7 +59,9 @@ static Instruction *tuple_inside(Computation *fused, const WhilePlan *p,
     Instruction **inside = ARENA_ARRAY(a, Instruction *, (size_t)p->count + 1);
     for (uint32_t i = 0; i < p->count; i++) {
         uint32_t k = 0;
-        if (p->roles[i] != WHILE_UNCHANGED)
+        if (p->roles[i] == WHILE_FILLED)
+            inside[i] = anything(fused, init->operands[i]->shape);
+        else if (p->roles[i] != WHILE_UNCHANGED)
             inside[i] = made_inside(fused, init->operands[i]);
         while (inside[i] == NULL && k < *count && operands[k] != init->operands[i])
             k++;

@@ -14,65 +14,15 @@
 #include "passes/memory/memory.h"
 #include "passes/simplify/simplify.h"
 
-/* All rounds together write all of the array. */
-static bool covers(const Loop *loop, const Instruction *update)
-{
-    const Shape *whole = update->shape, *part = update->operands[1]->shape;
-    int64_t trips = loop_known_trip_count(loop->inst);
-    uint32_t stepped = 0;
-    if (trips <= 0 || shape_is_dynamic(whole) ||
-        update->operand_count != whole->rank + 2u)
-        return false;
-    for (uint32_t d = 0; d < whole->rank; d++) {
-        int64_t size = part->dims[d], high = whole->dims[d] - size;
-        LoopIndex index;
-        if (high == 0)
-            continue;
-        if (stepped++ != 0 || size == 0 || whole->dims[d] % size != 0 ||
-            trips != whole->dims[d] / size ||
-            !loop_index(loop->inst, update->operands[d + 2], &index))
-            return false;
-        bool up = index.bias == 0 && index.scale == size;
-        bool down = index.bias == high && index.scale == -size;
-        if (!up && !down)
-            return false;
-    }
-    return true;
-}
-
-/* Element i is written piece by piece and read by nothing else in the loop. */
-static bool is_filled(const Loop *loop, const Uses *uses, uint32_t i)
-{
-    const Instruction *update = loop->body->root->operands[i];
-    if (update->op != OP_DYNAMIC_UPDATE_SLICE ||
-        loop_element(loop->body, update->operands[0]) != i)
-        return false;
-    const Instruction *p = loop->body->parameters[0];
-    for (uint32_t k = uses->start[p->id]; k < uses->start[p->id + 1]; k++) {
-        const Instruction *read = uses->list[k];
-        if (loop_element(loop->body, read) != i)
-            continue;
-        if (read != update->operands[0] || uses_only(uses, read) != update)
-            return false;
-    }
-    for (const Instruction *inst = inst_first(loop->condition); inst;
-         inst = inst_next(inst)) {
-        if (loop_element(loop->condition, inst) == i)
-            return false;
-    }
-    return covers(loop, update);
-}
-
 static bool visit(Instruction *inst, PassContext *cx)
 {
     Loop loop;
     if (!loop_analyse(inst, &loop))
         return false;
     bool changed = false;
-    Uses uses = uses_compute(loop.body, cx->scratch);
     for (uint32_t i = 0; i < loop.count; i++) {
         const Instruction *init = loop.init->operands[i];
-        if (init->op != OP_BROADCAST || !is_filled(&loop, &uses, i))
+        if (init->op != OP_BROADCAST || !loop_fills(inst, i))
             continue;
         Instruction *memory = computation_add(inst->parent, OP_CUSTOM_CALL, init->shape,
                                               0, NULL, init->name);

@@ -1,8 +1,8 @@
 /* See element_while.h. A thread for each element. */
 #include "ir/kernel/kinds/element_while.h"
 
-#include "ir/analysis/index_map.h"
 #include "ir/analysis/loop.h"
+#include "ir/analysis/loop_slice.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
@@ -12,13 +12,48 @@ enum {
     MOST_VISITS = 4, /* of an instruction, each at another index, on average */
 };
 
+bool while_carries(const WhilePlan *p, int64_t element)
+{
+    return p->roles[element] == WHILE_ELEMENT || p->roles[element] == WHILE_SCALAR;
+}
+
+const Instruction *while_update(const WhilePlan *p, uint32_t element)
+{
+    return p->body->root->operands[element];
+}
+
+void while_piece_index(IndexContext *ix, const WhilePlan *p, uint32_t element,
+                       const IndexExpr *const *own, const IndexExpr **out)
+{
+    const Shape *piece = while_update(p, element)->operands[1]->shape;
+    uint32_t next = 0;
+    for (uint32_t d = 0; d < piece->rank; d++) {
+        while (next < p->shape->rank && p->shape->dims[next] == 1)
+            next++;
+        out[d] = piece->dims[d] == 1 ? ix_const(ix, 0) : own[next++];
+    }
+}
+
+/* Without dimensions of size 1 both have the same. */
+static bool is_piece(const Shape *piece, const Shape *s)
+{
+    uint32_t next = 0;
+    for (uint32_t d = 0; d < piece->rank; d++) {
+        while (next < s->rank && s->dims[next] == 1)
+            next++;
+        if (piece->dims[d] != 1 && (next == s->rank || s->dims[next++] != piece->dims[d]))
+            return false;
+    }
+    return shape_elements(piece) == shape_elements(s) && piece->rank <= KERNEL_MOST_RANK;
+}
+
 /* -- the ways from what is handed on to what was carried ------------------------------------------- */
 
 typedef struct Walk {
     const WhilePlan *p;
     IndexContext *ix;
     Arena *arena;
-    const IndexExpr *const **seen; /* by id: an index at which it was visited */
+    const IndexExpr ***seen; /* by id: the index at which it was visited last */
     uint32_t visits, runtimes;
     const char *wrong;
 } Walk;
@@ -60,13 +95,15 @@ static void visit_operand(Walk *w, const IndexMap *map, const Instruction *opera
 static bool was_seen(Walk *w, const Instruction *inst, const IndexExpr *const *index)
 {
     uint32_t rank = inst->shape->rank;
-    const IndexExpr *const *seen = w->seen[inst->id];
+    const IndexExpr **seen = w->seen[inst->id];
     bool same = seen != NULL;
     for (uint32_t d = 0; same && d < rank; d++)
         same = seen[d] == index[d];
-    if (!same)
-        w->seen[inst->id] =
-            arena_copy(w->arena, index, ((size_t)rank + 1) * sizeof *index);
+    if (seen == NULL)
+        seen = w->seen[inst->id] =
+            ARENA_ARRAY(w->arena, const IndexExpr *, (size_t)rank + 1);
+    for (uint32_t d = 0; d < rank; d++)
+        seen[d] = index[d];
     return same;
 }
 
@@ -75,6 +112,9 @@ static void visit(Walk *w, const Instruction *inst, const IndexExpr *const *inde
 {
     ElementKind kind = element_kind[inst->op];
     int64_t element = loop_element(w->p->body, inst);
+    if (w->wrong == NULL &&
+        (!shape_is_array(inst->shape) || inst->shape->rank > KERNEL_MOST_RANK))
+        w->wrong = "a value inside is no array that a kernel can have";
     if (w->wrong != NULL || was_seen(w, inst, index))
         return;
     if (element >= 0) {
@@ -84,8 +124,6 @@ static void visit(Walk *w, const Instruction *inst, const IndexExpr *const *inde
     }
     if (++w->visits > MOST_VISITS * MOST_INSTRUCTIONS)
         w->wrong = "its body reads too much";
-    else if (!shape_is_array(inst->shape) || inst->shape->rank > KERNEL_MOST_RANK)
-        w->wrong = "a value inside is no array";
     else if (inst->op == OP_BITCAST_CONVERT &&
              dtype_info[inst->shape->dtype].bits !=
                  dtype_info[inst->operands[0]->shape->dtype].bits)
@@ -108,20 +146,32 @@ static void visit(Walk *w, const Instruction *inst, const IndexExpr *const *inde
         w->wrong = "its body has more than elements";
 }
 
+/* What a trip writes, and where. */
+static void visit_update(Walk *w, uint32_t element, const IndexExpr *const *own)
+{
+    const Instruction *update = while_update(w->p, element);
+    const IndexExpr *at[KERNEL_MOST_RANK];
+    while_piece_index(w->ix, w->p, element, own, at);
+    visit(w, update->operands[1], at);
+    for (uint32_t i = 2; i < update->operand_count; i++)
+        visit(w, update->operands[i], NULL);
+}
+
 static const char *walk(const WhilePlan *p, Arena *a)
 {
-    Walk w = {
-        .p = p,
-        .ix = index_context_create(a),
-        .arena = a,
-        .seen = ARENA_ARRAY(a, const IndexExpr *const *, p->body->instruction_count + 1)};
+    Walk w = {.p = p,
+              .ix = index_context_create(a),
+              .arena = a,
+              .seen = ARENA_ARRAY(a, const IndexExpr **, p->body->instruction_count + 1)};
     const IndexExpr *own[KERNEL_MOST_RANK], *zero[KERNEL_MOST_RANK];
     for (uint32_t d = 0; d < KERNEL_MOST_RANK; d++)
         zero[d] = ix_const(w.ix, 0);
     for (uint32_t d = 0; d < p->shape->rank; d++)
         own[d] = ix_dim(w.ix, d, (Range){0, p->shape->dims[d] - 1});
     for (uint32_t i = 0; i < p->count && w.wrong == NULL; i++) {
-        if (p->roles[i] != WHILE_UNCHANGED)
+        if (p->roles[i] == WHILE_FILLED)
+            visit_update(&w, i, own);
+        else if (while_carries(p, i))
             visit(&w, p->body->root->operands[i],
                   p->roles[i] == WHILE_ELEMENT ? own : zero);
     }
@@ -135,45 +185,62 @@ static bool is_unchanged(const WhilePlan *p, uint32_t i)
     return loop_element(p->body, p->body->root->operands[i]) == i;
 }
 
-/* The largest of what changes. */
+static const Shape *larger_of(const Shape *x, const Shape *y)
+{
+    return x == NULL || shape_elements(y) > shape_elements(x) ? y : x;
+}
+
+/* The largest of what is carried, or of pieces that are larger. */
 static const Shape *find_shape(const WhilePlan *p)
 {
     const Shape *largest = NULL;
     for (uint32_t i = 0; i < p->count; i++) {
-        const Shape *s = p->loop->shape->elements[i];
-        if (!is_unchanged(p, i) &&
-            (largest == NULL || shape_elements(s) > shape_elements(largest)))
-            largest = s;
+        if (while_carries(p, i))
+            largest = larger_of(largest, p->loop->shape->elements[i]);
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->roles[i] == WHILE_FILLED)
+            largest = larger_of(largest, while_update(p, i)->operands[1]->shape);
     }
     return largest;
+}
+
+static const char *set_role(const WhilePlan *p, uint32_t i, WhileRole *role)
+{
+    const Shape *s = p->loop->shape->elements[i];
+    if (*role == WHILE_UNCHANGED)
+        return NULL;
+    if (*role == WHILE_FILLED &&
+        !is_piece(while_update(p, i)->operands[1]->shape, p->shape))
+        return "it fills an array by pieces of another shape";
+    if (*role == WHILE_SCALAR && shape_same_dims(s, p->shape) &&
+        shape_layouts_equal(s, p->shape))
+        *role = WHILE_ELEMENT;
+    if (*role == WHILE_SCALAR && shape_elements(s) != 1)
+        return "it carries arrays of several shapes";
+    return dtype_info[s->dtype].bits < 8 ? "its elements are less than a byte" : NULL;
 }
 
 static const char *set_roles(WhilePlan *p, Arena *a)
 {
     WhileRole *roles = ARENA_ARRAY(a, WhileRole, p->count);
+    const char *wrong = NULL;
     p->roles = roles;
     for (uint32_t i = 0; i < p->count; i++) {
         const Shape *s = p->loop->shape->elements[i];
         if (!shape_is_array(s) || shape_is_dynamic(s))
             return "it carries more than arrays";
-        roles[i] = is_unchanged(p, i) ? WHILE_UNCHANGED : WHILE_SCALAR;
+        roles[i] = is_unchanged(p, i)       ? WHILE_UNCHANGED
+                   : loop_fills(p->loop, i) ? WHILE_FILLED
+                                            : WHILE_SCALAR;
     }
     p->shape = find_shape(p);
     if (p->shape == NULL || shape_elements(p->shape) == 0 ||
         p->shape->rank > KERNEL_MOST_RANK)
         return "it changes nothing";
-    for (uint32_t i = 0; i < p->count; i++) {
-        const Shape *s = p->loop->shape->elements[i];
-        if (roles[i] == WHILE_UNCHANGED)
-            continue;
-        if (shape_same_dims(s, p->shape) && shape_layouts_equal(s, p->shape))
-            roles[i] = WHILE_ELEMENT;
-        else if (shape_elements(s) != 1)
-            return "it carries arrays of several shapes";
-        if (dtype_info[s->dtype].bits < 8)
-            return "its elements are less than a byte";
-    }
-    return NULL;
+    for (uint32_t i = 0; i < p->count && wrong == NULL; i++)
+        wrong = set_role(p, i, &roles[i]);
+    return wrong;
 }
 
 const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out)
@@ -227,7 +294,8 @@ const char *illegal_element_while(FusionFacts *f, KernelKind kind)
     const char *wrong = while_plan(loop, f->arena, &p);
     for (uint32_t i = 0; wrong == NULL && i < fusion_result_count(f->fusion); i++) {
         FusionResult r = fusion_result(f->fusion, i);
-        if (r.inst != loop || p.roles[r.inst_leaf] != WHILE_ELEMENT)
+        if (r.inst != loop || (p.roles[r.inst_leaf] != WHILE_ELEMENT &&
+                               p.roles[r.inst_leaf] != WHILE_FILLED))
             wrong = "the results are not those of the loop";
     }
     return wrong != NULL ? wrong : body_wrong(f->fusion, &p);

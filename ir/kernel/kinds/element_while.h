@@ -1,15 +1,16 @@
 /* Loops whose every element goes its own way: an element of what is carried depends on the same element of the trip
- * before, on scalars, and on arrays that stay as they are. Such a loop is one kernel, in which a thread makes all trips
- * for an element. */
+ * before, on scalars, and on arrays that stay as they are; each trip may write a piece of a larger array, as scans do.
+ * Such a loop is one kernel, in which a thread makes all trips for an element. */
 #ifndef GXC_IR_KERNEL_KINDS_ELEMENT_WHILE_H
 #define GXC_IR_KERNEL_KINDS_ELEMENT_WHILE_H
 
-#include "ir/module.h"
+#include "ir/analysis/index_map.h"
 
 typedef enum {
     WHILE_UNCHANGED, /* an array of any shape; read at any index */
     WHILE_ELEMENT,   /* of the loop's shape; a thread knows its own element */
     WHILE_SCALAR,    /* every thread computes it by itself */
+    WHILE_FILLED,    /* an array of which each trip writes a piece of the loop's shape */
 } WhileRole;
 
 typedef struct WhilePlan {
@@ -23,5 +24,12 @@ typedef struct WhilePlan {
 
 /* NULL, or why the loop is none: static text. */
 const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out);
+/* The value is in registers from trip to trip. */
+bool while_carries(const WhilePlan *p, int64_t element);
+/* What is written of a WHILE_FILLED array: dynamic-update-slice. */
+const Instruction *while_update(const WhilePlan *p, uint32_t element);
+/* In its piece, the index of the loop's element at index `own`. */
+void while_piece_index(IndexContext *ix, const WhilePlan *p, uint32_t element,
+                       const IndexExpr *const *own, const IndexExpr **out);
 
 #endif

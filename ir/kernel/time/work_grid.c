@@ -48,6 +48,22 @@ void work_loop(const KernelDesign *d, KernelWork *out)
     work_end(b, out);
 }
 
+/* -- updates ---------------------------------------------------------------------------------------- */
+
+/* An update's element, and where it goes: the start is minus what the map sends index 0 to. */
+static void store_update(WorkBuilder *b, const Instruction *inst, uint32_t array,
+                         const IndexExpr *const *from)
+{
+    const IndexExpr *to[KERNEL_MOST_RANK], *zero[KERNEL_MOST_RANK];
+    work_element(b, inst->operands[1], from);
+    for (uint32_t i = 0; i < inst->shape->rank; i++)
+        zero[i] = ix_const(b->ix, 0);
+    work_apply(b, inst, 1, zero, NULL, to, NULL);
+    for (uint32_t i = 0; i < inst->shape->rank; i++)
+        to[i] = ix_add(b->ix, from[i], ix_mul(b->ix, to[i], -1));
+    work_store(b, array, inst->shape, to);
+}
+
 /* -- element_while --------------------------------------------------------------------------------- */
 
 /* Elements of `from`, a tuple of what is carried; gives when the last of them is ready. */
@@ -59,7 +75,7 @@ static double carried_elements(WorkBuilder *b, const WhilePlan *p,
     for (uint32_t d = 0; d < KERNEL_MOST_RANK; d++)
         zero[d] = ix_const(b->ix, 0);
     for (uint32_t i = 0; i < p->count; i++) {
-        if (p->roles[i] == WHILE_UNCHANGED)
+        if (!while_carries(p, i))
             continue;
         WorkValue v =
             work_element(b, from->operands[i], p->roles[i] == WHILE_ELEMENT ? own : zero);
@@ -77,14 +93,28 @@ static void enter_body(WorkBuilder *b, const WhilePlan *p)
         const Shape *s = p->loop->shape->elements[i];
         if (p->roles[i] == WHILE_UNCHANGED)
             arrays[i] = (uint32_t)p->loop->operands[0]->operands[i]->parameter;
-        else
+        else if (while_carries(p, i))
             work_registers(b, (shared_bytes(s->dtype) + 3) / 4);
     }
     work_enter(b, p->body, arrays);
     for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
         int64_t i = loop_element(p->body, inst);
-        if (i >= 0 && p->roles[i] != WHILE_UNCHANGED)
+        if (i >= 0 && while_carries(p, i))
             work_preset(b, inst);
+    }
+}
+
+/* What a trip writes of the arrays that the loop fills. */
+static void store_pieces(WorkBuilder *b, const WhilePlan *p, uint32_t parameters,
+                         const IndexExpr *const *own)
+{
+    const IndexExpr *from[KERNEL_MOST_RANK];
+    for (uint32_t r = 0; r < fusion_result_count(b->fusion); r++) {
+        FusionResult result = fusion_result(b->fusion, r);
+        if (p->roles[result.inst_leaf] != WHILE_FILLED)
+            continue;
+        while_piece_index(b->ix, p, result.inst_leaf, own, from);
+        store_update(b, while_update(p, result.inst_leaf), parameters + r, from);
     }
 }
 
@@ -101,9 +131,13 @@ void work_element_while(const KernelDesign *d, KernelWork *out)
     work_wait(b, 0);
     work_loop_begin(b, (double)p->trips, p->trips, 1);
     enter_body(b, p);
-    work_loop_end(b, carried_elements(b, p, p->body->root, own));
-    for (uint32_t i = 0; i < fusion_result_count(d->fusion); i++)
-        work_store(b, parameters + i, p->shape, own);
+    double ready = carried_elements(b, p, p->body->root, own);
+    store_pieces(b, p, parameters, own);
+    work_loop_end(b, ready);
+    for (uint32_t i = 0; i < fusion_result_count(d->fusion); i++) {
+        if (p->roles[fusion_result(d->fusion, i).inst_leaf] == WHILE_ELEMENT)
+            work_store(b, parameters + i, p->shape, own);
+    }
     work_end(b, out);
 }
 
@@ -145,23 +179,6 @@ void work_stencil(const KernelDesign *d, KernelWork *out)
 
 /* -- update_slice ------------------------------------------------------------------------------------ */
 
-/* The update's elements, and where they go: the start is minus what the map sends index 0 to. */
-static void store_update(WorkBuilder *b, const Instruction *inst, uint32_t leaf,
-                         const IndexExpr *linear)
-{
-    const Instruction *update = inst->operands[1];
-    const IndexExpr *from[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK],
-        *zero[KERNEL_MOST_RANK];
-    index_delinear(b->ix, update->shape, linear, from);
-    work_element(b, update, from);
-    for (uint32_t i = 0; i < inst->shape->rank; i++)
-        zero[i] = ix_const(b->ix, 0);
-    work_apply(b, inst, 1, zero, NULL, to, NULL);
-    for (uint32_t i = 0; i < inst->shape->rank; i++)
-        to[i] = ix_add(b->ix, from[i], ix_mul(b->ix, to[i], -1));
-    work_store(b, b->comp->parameter_count + leaf, inst->shape, to);
-}
-
 void work_update_slice(const KernelDesign *d, KernelWork *out)
 {
     WorkBuilder *b = work_begin(d);
@@ -171,7 +188,8 @@ void work_update_slice(const KernelDesign *d, KernelWork *out)
     for (uint32_t i = 0; i < fusion_result_count(d->fusion); i++) {
         const Instruction *update = fusion_update(d->fusion, i);
         if (update != NULL) {
-            store_update(b, update, i, linear);
+            index_delinear(b->ix, update->operands[1]->shape, linear, index);
+            store_update(b, update, b->comp->parameter_count + i, index);
             continue;
         }
         index_delinear(b->ix, fusion_result(d->fusion, i).shape, linear, index);
