@@ -11,8 +11,8 @@ enum {
     X,
     FEATURES = 0,
     ROWS = 1,
-    WARP_ROWS = 16, /* features of a warp */
-    SUMS = 4        /* of a thread in eight columns */
+    WARP_ROWS = TENSOR_CORE_ROWS, /* features of a block of sums */
+    SUMS = 4                      /* of a thread in eight columns */
 };
 
 typedef struct Wide {

@@ -174,8 +174,8 @@ static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
     LLVMValueRef place = add(w->k, times(w->k, plane, w->storage.plane),
                              add(w->k, times(w->k, row, w->storage.pitch), x));
     int64_t of_group = p->is_transposed ? (int64_t)w->storage.filter_stride *
-                                              (WARPGROUP_ROWS / WARPGROUP_PIECE)
-                                        : WARPGROUP_ROWS * PIECE_BYTES;
+                                              (p->group_features / WARPGROUP_PIECE)
+                                        : p->group_features * PIECE_BYTES;
     GxMatrices a = {.offset = add(w->k, stage, times(w->k, w->group[FEATURES], of_group)),
                     .lead = w->storage.filter_lead,
                     .stride = w->storage.filter_stride,

@@ -11,11 +11,10 @@ void wide_sums(Wide *w)
 {
     int64_t parts = w->storage.parts;
     LLVMValueRef rows = w->warp, part = split(w->k, &rows, parts);
-    w->blocks =
-        (uint32_t)parts; /* of four warps: as many as they need not divide columns */
+    w->blocks = (uint32_t)(w->p->group_features * parts / (WARP_ROWS * WARPGROUP_WARPS));
     w->octets = (uint32_t)ceil_div(w->storage.columns / PLACES, parts);
     w->sum_count = w->p->in_tensor_memory ? 0 : w->blocks * w->octets * SUMS;
-    w->first_feature = times(w->k, rows, parts * WARP_ROWS);
+    w->first_feature = times(w->k, rows, w->blocks * WARP_ROWS);
     w->first_octet = times(w->k, part, w->octets);
 }
 

@@ -18,7 +18,8 @@ LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums)
 /* The warp's first ones, among those of the block. */
 static LLVMValueRef first_feature(const Wide *w)
 {
-    return add(w->k, times(w->k, w->group[FEATURES], WARPGROUP_ROWS), w->first_feature);
+    return add(w->k, times(w->k, w->group[FEATURES], w->p->group_features),
+               w->first_feature);
 }
 
 static LLVMValueRef first_place(const Wide *w)

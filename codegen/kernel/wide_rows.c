@@ -210,7 +210,7 @@ static void make_zeros(const Run *r)
 /* Bytes to the filter of the features of these four warps. */
 static LLVMValueRef group_filter(const Run *r)
 {
-    int64_t octets = WARPGROUP_ROWS / WARPGROUP_PIECE;
+    int64_t octets = r->p->group_features / WARPGROUP_PIECE;
     return times(r->w->k, r->w->group[FEATURES], octets * r->w->storage.filter_stride);
 }
 

@@ -137,7 +137,7 @@ const char *kernel_reach_illegal(const Instruction *from,
 /* The kind image_convolution is made for this convolution, on a target that has it. */
 bool image_convolution_fits(const Instruction *conv);
 /* The same of the kind wide_convolution. */
-bool wide_convolution_fits(const Instruction *conv);
+bool wide_convolution_fits(const Instruction *conv, const Target *t);
 /* The same of an image of few channels, if features were last in the filter. */
 bool wide_convolution_takes_rows(const Instruction *conv, const Target *t);
 

@@ -58,8 +58,10 @@ typedef struct WidePlan {
     bool in_tensor_memory;  /* are the sums: tcgen05; features are its rows, or, */
     bool places_are_rows;   /* where features are no multiple of 128, places */
     int64_t images, features, channels; /* of the result, of the image */
-    int64_t size[2], result_size[2];    /* y, x */
-    int64_t window[2], before[2];       /* before: padding */
+    int64_t
+        group_features; /* that four warps make: 64, by mma.sync any 16 that divide all */
+    int64_t size[2], result_size[2]; /* y, x */
+    int64_t window[2], before[2];    /* before: padding */
     int64_t stride;
     /* numbers of the filter from one tap, channel, feature to the next; one of the latter two is 1 */
     int64_t tap_step, channel_step, feature_step;
@@ -116,7 +118,7 @@ typedef struct WideStorage {
 void wide_storage(const KernelDesign *d, WideStorage *out);
 /* Into how many parts, of whole octets each, four warps divide so many columns by mma.sync: all warps, each with all
  * features, if that leaves no more of them empty than half of the warps. */
-int64_t wide_parts(int64_t columns);
+int64_t wide_parts(const WidePlan *p, int64_t columns);
 
 /* wide_tensor.c: wide_convolution's sums in tensor memory. Places and tiles; pitch is there. */
 void wide_tensor_plan(WidePlan *p);

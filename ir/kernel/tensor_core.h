@@ -25,6 +25,7 @@ enum {
     WARPGROUP_LOG2 = 2,
     WARPGROUP_WARPS = 1 << WARPGROUP_LOG2,
     WARPGROUP_ROWS = 64,
+    TENSOR_CORE_ROWS = 16,   /* of mma.sync with 16-bit factors */
     WARPGROUP_COLUMNS = 256, /* at most */
     WARPGROUP_TERMS = 16,
     WARPGROUP_PIECE_LOG2 = 3,

@@ -219,7 +219,7 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
     }
     uint32_t rank = conv->shape->rank;
     bool takes_rows = wide_convolution_takes_rows(conv, r->cx->target);
-    if (takes_rows && wide_convolution_fits(conv))
+    if (takes_rows && wide_convolution_fits(conv, r->cx->target))
         return NULL;
     if (rw_is_identity(orders[0], rank) && rw_is_identity(orders[2], rank) &&
         !rw_is_identity(orders[1], rank) && convolution_keeps_filter(r, conv))

@@ -110,7 +110,7 @@ bool convolution_keeps_filter(Rewriter *r, const Instruction *conv)
 {
     const PassContext *cx = r->cx;
     Candidates all;
-    if (cx->target->tiles == TILES_NONE || !wide_convolution_fits(conv))
+    if (cx->target->tiles == TILES_NONE || !wide_convolution_fits(conv, cx->target))
         return false;
     KnownUses known = {.uses = *rw_uses(r), .count = r->known};
     candidates_find(conv, &known, cx->target, cx->products, &all);
@@ -128,7 +128,7 @@ bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
     Arena *a = arena_scratch();
     Instruction *c = in_form(conv, kept, a);
     bool has_kept = has_form(conv, kept),
-         keeps = (image_convolution_fits(c) || wide_convolution_fits(c)) &&
+         keeps = (image_convolution_fits(c) || wide_convolution_fits(c, cx->target)) &&
                  (has_kept || !convolution_has_others_near(r, conv));
     if (keeps) {
         candidates_find(c, NULL, cx->target, cx->products, &all);

@@ -6,7 +6,8 @@
  *   ->  places(convolution(x, v), window={size=5x5 stride=2x2}), 64 -> 48 features
  *
  * where v holds w four times, each with zeros on another side: 25 places are read for four results instead of 64. More
- * zeros fill it up to 64 features: cuDNN takes half the time of 48 (108 and 199 us measured on an H100), tiles as long.
+ * zeros fill it up to 64 features: cuDNN takes half the time of 48 (108 and 199 us measured on an H100), tiles as long; by
+ * mma.sync 48 take three quarters.
  *
  * The zeros meet numbers that a window does not reach: an infinite one or NaN makes NaN of the results beside its own. */
 #include "ir/base/divide.h"
@@ -42,6 +43,14 @@ static Instruction *forward_filter(Rewriter *r, const Instruction *conv)
     x = rw_unary(r, OP_REVERSE, x->shape, x);
     inst_set_ints(x, ATTR_DIMENSIONS, dims, n);
     return x;
+}
+
+/* Where mma.sync is what there is, wide_convolution takes any 16 features. */
+static bool fills_tiles(const Rewriter *r)
+{
+    const Target *t = r->cx->target;
+    return t == NULL || t->tiles == TILES_NONE || !target_has(t, FEATURE_CP_ASYNC) ||
+           target_has(t, FEATURE_WGMMA) || target_has(t, FEATURE_TCGEN05);
 }
 
 static Instruction *padded_filter(Rewriter *r, const Instruction *conv,
@@ -100,7 +109,7 @@ static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neigh
     c = with_phases(r, c, l->rhs_output, l->spatial_rank, phases);
     int64_t features = sizes[l->rhs_output];
     PaddingDim more[MOST_SPATIAL + 2] = {0};
-    if (features > FULL_TILE / 2 && features < FULL_TILE)
+    if (fills_tiles(r) && features > FULL_TILE / 2 && features < FULL_TILE)
         more[l->rhs_output].high = FULL_TILE - features;
     return convolution_padded(r, c, more);
 }

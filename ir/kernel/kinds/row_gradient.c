@@ -72,6 +72,7 @@ static GradientPlan plan_of(const Instruction *hero, bool is_turned)
                       .channels = x->dims[l->lhs_batch],
                       .stride = w->dims[0].window_dilation,
                       .is_last = l->lhs_batch == 3,
+                      .group_features = WARPGROUP_ROWS,
                       .result_is_last = true};
     for (int i = 0; i < 2; i++) {
         p.of.size[i] = x->dims[l->lhs_spatial[i]];
@@ -122,7 +123,7 @@ static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientSto
                          .slack = WARPGROUP_PIECE - 1};
     wide_rows_storage(&p->of, c, &s.of);
     s.of.columns = p->of.core == NULL ? s.columns : s.calls * s.columns;
-    s.of.parts = p->of.core == NULL ? 1 : wide_parts(s.of.columns);
+    s.of.parts = p->of.core == NULL ? 1 : wide_parts(&p->of, s.of.columns);
     /* one row of 16 bytes more than whole banks */
     s.stride = (uint32_t)((s.terms + 1) * 2 * WARPGROUP_PIECE);
     s.of.stage_bytes = (uint64_t)(c->tile[FEATURES] / WARPGROUP_PIECE) * s.stride;

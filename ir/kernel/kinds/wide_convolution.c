@@ -126,9 +126,11 @@ static int64_t rounded_up(int64_t n, int64_t step)
     return ceil_div(n, step) * step;
 }
 
-int64_t wide_parts(int64_t columns)
+int64_t wide_parts(const WidePlan *p, int64_t columns)
 {
     enum { HALF = WARPGROUP_WARPS / 2 };
+    if (p->group_features % (2 * TENSOR_CORE_ROWS) != 0)
+        return WARPGROUP_WARPS;
     int64_t whole = rounded_up(columns, WARPGROUP_WARPS * WARPGROUP_PIECE);
     return whole > rounded_up(columns, HALF * WARPGROUP_PIECE) ? HALF : WARPGROUP_WARPS;
 }
@@ -137,7 +139,7 @@ int64_t wide_parts(int64_t columns)
 static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
 {
     int64_t places = (rows - 1) * sum_pitch(p, pitch) + p->result_size[X],
-            parts = p->core == NULL ? 1 : wide_parts(places);
+            parts = p->core == NULL ? 1 : wide_parts(p, places);
     return rounded_up(places, parts * WARPGROUP_PIECE);
 }
 
@@ -211,7 +213,7 @@ static const char *sizes_illegal(const Instruction *hero)
                 *y = hero->shape;
     int64_t channels = x->dims[l->lhs_feature], columns = y->dims[l->out_spatial[X]];
     if (shape_elements(y) == 0 || channels == 0 ||
-        y->dims[l->out_feature] % WARPGROUP_ROWS != 0)
+        y->dims[l->out_feature] % TENSOR_CORE_ROWS != 0)
         return "there are not whole tiles of channels and features";
     WidePlan p = plan_of(hero);
     if (channels % TAPS_STEP != 0) {
@@ -236,9 +238,18 @@ static const char *sizes_illegal(const Instruction *hero)
 static const TapRules rules = {
     .labels = labels_illegal, .window = window_illegal, .sizes = sizes_illegal};
 
-bool wide_convolution_fits(const Instruction *conv)
+/* wgmma makes 64 features. */
+static bool features_fit(const Instruction *conv, const Target *t)
 {
-    return taps_fit(conv, &rules);
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    int64_t features = conv->shape->dims[l->out_feature];
+    return features % WARPGROUP_ROWS == 0 ||
+           (!target_has(t, FEATURE_WARPGROUP) && !target_has(t, FEATURE_TENSOR_MEMORY));
+}
+
+bool wide_convolution_fits(const Instruction *conv, const Target *t)
+{
+    return taps_fit(conv, &rules) && features_fit(conv, t);
 }
 
 bool wide_convolution_takes_rows(const Instruction *conv, const Target *t)
@@ -247,7 +258,7 @@ bool wide_convolution_takes_rows(const Instruction *conv, const Target *t)
         .labels = images_illegal, .window = window_illegal, .sizes = sizes_illegal};
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     return t->tiles != TILES_NONE && target_has(t, FEATURE_CP_ASYNC) &&
-           taps_fit(conv, &any_filter) &&
+           taps_fit(conv, &any_filter) && features_fit(conv, t) &&
            conv->operands[0]->shape->dims[l->lhs_feature] % TAPS_STEP != 0;
 }
 
@@ -258,7 +269,8 @@ const char *illegal_wide_convolution(FusionFacts *f, KernelKind kind)
 
 bool suits_wide_convolution(FusionFacts *f, KernelKind kind)
 {
-    return taps_suit(f, kind, &rules);
+    return taps_suit(f, kind, &rules) &&
+           features_fit(fusion_hero(f->fusion, kernel_kind_info[kind].hero), f->target);
 }
 
 /* -- the plan ------------------------------------------------------------------------------------ */
@@ -269,6 +281,13 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
     const Instruction *hero = fusion_hero(d->fusion, kernel_kind_info[d->kind].hero);
     WidePlan *p = ARENA_NEW(d->arena, WidePlan);
     *p = plan_of(hero);
+    p->group_features = WARPGROUP_ROWS;
+    if (!features_fit(hero, d->target))
+        d->unsupported =
+            refuse_text(d, "%s: %lld features are no multiple of the %d of wgmma",
+                        d->fusion->name, (long long)p->features, WARPGROUP_ROWS);
+    while (p->features % p->group_features != 0)
+        p->group_features -= TENSOR_CORE_ROWS;
     if (p->channels % TAPS_STEP != 0)
         wide_rows_plan(p);
     if (target_has(d->target, FEATURE_TENSOR_MEMORY))
@@ -291,7 +310,7 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
     else
         r.columns = columns_of(p, r.pitch, r.group_rows);
     r.sum_pitch = sum_pitch(p, r.pitch);
-    r.parts = p->core == NULL ? 1 : wide_parts(r.columns);
+    r.parts = p->core == NULL ? 1 : wide_parts(p, r.columns);
     if (p->pieces != 0)
         wide_rows_storage(p, c, &r);
     else
@@ -315,7 +334,7 @@ static void complete(const WidePlan *p, const int64_t groups[2], int64_t rows,
         c->warps[ROWS] = groups[ROWS];
     }
     if (config_lacks(c, KERNEL_KEY_TILE)) {
-        c->tile[FEATURES] = WARPGROUP_ROWS * (c->warps[FEATURES] / WARPGROUP_WARPS);
+        c->tile[FEATURES] = p->group_features * (c->warps[FEATURES] / WARPGROUP_WARPS);
         c->tile[ROWS] = c->warps[ROWS] * rows;
     }
     if (config_lacks(c, KERNEL_KEY_DEPTH))
@@ -414,9 +433,9 @@ static const char *tile_refused(const KernelDesign *d)
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
     if (c->warps[FEATURES] % WARPGROUP_WARPS != 0 ||
-        c->tile[FEATURES] != c->warps[FEATURES] * (WARPGROUP_ROWS / WARPGROUP_WARPS))
-        return refuse_text(d, "\"tile\" %lld needs four warps for each %d features",
-                           (long long)c->tile[FEATURES], WARPGROUP_ROWS);
+        c->tile[FEATURES] != c->warps[FEATURES] / WARPGROUP_WARPS * p->group_features)
+        return refuse_text(d, "\"tile\" %lld needs four warps for each %lld features",
+                           (long long)c->tile[FEATURES], (long long)p->group_features);
     if (p->features % c->tile[FEATURES] != 0)
         return refuse_text(d, "\"tile\" %lld must divide the %lld features",
                            (long long)c->tile[FEATURES], (long long)p->features);

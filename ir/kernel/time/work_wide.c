@@ -49,8 +49,8 @@ static void read_factors(const WideWork *w, double steps)
     WorkBuilder *b = w->b;
     const WideTensor *t = &w->storage.tensor;
     double pieces = steps * TAPS_STEP / (PIECE_BYTES / 2),
-           columns = (double)w->storage.columns, rows = WARPGROUP_ROWS, threads = GROUP,
-           words = 1;
+           columns = (double)w->storage.columns, rows = (double)w->p->group_features,
+           threads = GROUP, words = 1;
     if (w->p->in_tensor_memory) {
         rows = (double)(t->tiles * t->rows);
         columns = (double)(t->tiles * t->columns);
@@ -76,7 +76,7 @@ static void multiply(const WideWork *w, double steps)
     bool in_memory = w->p->in_tensor_memory;
     double columns = (double)w->storage.columns,
            sums = in_memory ? (double)(TENSOR_ROWS * t->tiles * t->columns)
-                            : WARPGROUP_ROWS * columns,
+                            : (double)w->p->group_features * columns,
            operations = 2 * sums * steps * TAPS_STEP,
            percent =
                w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type),
@@ -91,7 +91,8 @@ static void multiply(const WideWork *w, double steps)
         work_wait(b, costs.shared_cycles); /* for the group's end */
     } else {
         /* products; where two octets of columns are, of each tap */
-        issue(w, steps * columns / 8 + columns / 16 / WARPGROUP_WARPS);
+        issue(w, steps * sums / (TENSOR_CORE_ROWS * 8 * WARPGROUP_WARPS) +
+                     columns / 16 / WARPGROUP_WARPS);
     }
 }
 
