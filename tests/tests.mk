@@ -123,9 +123,9 @@ $(B)/replay-kernels: $(call obj,$(RANDOM_C)) $(GXEMU) $(B)/programs/modules.txt
 
 # Each allocation, read, write, open, process and thread of small runs fails once; make faults
 # ARGS="--most 100 --only gxrun" takes some of them.
-$(B)/tests/fail.so: tests/faults/fail.c
+$(B)/tests/fail.so: tests/faults/fail.c tests/faults/fork.c tests/faults/fail.h
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu17 -shared -fPIC -O2 -o $@ $< -ldl
+	$(Q)$(CC) -std=gnu17 -shared -fPIC -O2 -o $@ $(filter %.c,$^) -ldl
 faults: all $(B)/tests/fail.so
 	@python3 tests/faults/run.py $(B) $(B)/tests/fail.so --leaks $$(gcc -print-file-name=liblsan.so) $(ARGS)
 

@@ -2,7 +2,7 @@
  *
  *   GXFAULT=KIND:N   the N-th call of this kind, counted from the start of main, fails as the system
  *                    would let it fail; N 0: none does
- *   GXFAULT=KIND:each    every call of this kind fails, in a fork of its own; see "one run for all"
+ *   GXFAULT=KIND:each    every call of this kind fails, in a fork of its own; see fork.c
  *   GXFAULT_TALK=A,B,C   for that: pipes to and from run.py, and the file for errors of the forks
  *   GXFAULT_ONE=1        the machine has one processor: no threads share out the work
  *   GXFAULT_LOG=FILE at the end the counts of all kinds are written there
@@ -10,37 +10,19 @@
  * Children that the program forks count on; programs that it starts are left alone. What libc calls
  * inside itself is not seen. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/types.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-/* KIND(name): memory; much of it at once, as arenas take it; reading; writing; names of files; processes; threads and
- * libraries. */
-#define KINDS(KIND)                                                                      \
-    KIND(memory) KIND(block) KIND(read) KIND(write) KIND(open) KIND(process) KIND(thread)
-
-typedef enum Kind {
-#define KIND(name) KIND_##name,
-    KINDS(KIND)
-#undef KIND
-        KIND_COUNT
-} Kind;
+#include "fail.h"
 
 static const char *const names[] = {
 #define KIND(name) #name,
@@ -48,19 +30,15 @@ static const char *const names[] = {
 #undef KIND
 };
 
-typedef struct Shared {
-    atomic_ulong counts[KIND_COUNT];
-    atomic_bool counts_now;
-} Shared;
-
-static Shared *shared; /* with forked children */
+Shared *shared;
+pid_t first_process;
+bool is_each;
+atomic_int mapped_shared;
+pid_t (*next_fork)(void);
+int (*program)(int, char **, char **);
 static Kind failing_kind = KIND_COUNT;
 static unsigned long failing_number;
-static pid_t first_process;
-static bool is_each; /* every call fails in a fork */
-static bool is_one;  /* processor */
-
-static bool fails_in_fork(unsigned long number);
+static bool is_one; /* processor */
 
 /* True: this call has to fail. */
 static bool fails(Kind kind)
@@ -72,11 +50,6 @@ static bool fails(Kind kind)
         return false;
     return is_each ? fails_in_fork(number) : number == failing_number;
 }
-
-#define NEXT(Result, name, ...)                                                          \
-    static Result (*next)(__VA_ARGS__);                                                  \
-    if (!next)                                                                           \
-    *(void **)&next = dlsym(RTLD_NEXT, #name)
 
 /* --- memory: of the leak sanitizer if that is preloaded behind this, else glibc's ----------
  *
@@ -129,8 +102,6 @@ int posix_memalign(void **out, size_t alignment, size_t n)
         *out = p;
     return p ? 0 : ENOMEM;
 }
-
-static atomic_int mapped_shared; /* pieces of memory that a fork would share */
 
 void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
@@ -200,8 +171,6 @@ int open(const char *path, int flags, ...)
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
-static void read_names(const char *path);
-
 void *dlopen(const char *path, int mode)
 {
     NEXT(void *, dlopen, const char *, int);
@@ -214,8 +183,6 @@ void *dlopen(const char *path, int mode)
         read_names(path);
     return library;
 }
-
-static pid_t (*next_fork)(void);
 
 pid_t fork(void)
 {
@@ -283,180 +250,6 @@ long sysconf(int name)
     return is_one && name == _SC_NPROCESSORS_ONLN ? 1 : next(name);
 }
 
-/* --- one run for all -------------------------------------------------------------------------
- *
- * At the N-th call the process forks. The child's call fails, and it ends as it ends, its errors in
- * a file; then the parent goes on to the next call. The parent writes "N" and waits for a number of
- * run.py: N to fork, for run.py knows now what lies in the folders, or a later one, which it wants
- * next. After the fork it writes the child's status, and waits for the next number, until run.py
- * has put all back. Calls of which nothing is written are left to runs of their own: those of
- * threads and other processes, and where parent and child would share more than folders - memory,
- * pipes, files that are written. */
-
-static int (*program)(int, char **, char **);
-enum {
-    FILES = 64,    /* of the program: what it opens has lower numbers */
-    TALK_AT = 500, /* ours have higher ones */
-    SECONDS = 20,  /* as in run.py */
-    THREAD = 2048, /* bytes of what libc keeps of a thread */
-};
-static int ask = -1, answer = -1, errors = -1;
-static char *stack_end;
-
-static bool is_alone(void)
-{
-    struct stat tasks;
-    siginfo_t none;
-    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3 &&
-           syscall(SYS_waitid, P_ALL, 0, &none, WEXITED | WNOHANG | WNOWAIT, NULL) != 0 &&
-           errno == ECHILD && mapped_shared == 0;
-}
-
-/* Where the files that are read stand; false if there are others. */
-static bool find_places(off_t places[FILES])
-{
-    for (int fd = STDERR_FILENO + 1; fd < FILES; fd++) {
-        struct stat s;
-        places[fd] = -1;
-        if (fstat(fd, &s) != 0 || S_ISCHR(s.st_mode))
-            continue;
-        if (!S_ISDIR(s.st_mode) && !S_ISREG(s.st_mode))
-            return false;
-        if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
-            return false;
-        places[fd] = lseek(fd, 0, SEEK_CUR);
-    }
-    return true;
-}
-
-static unsigned long wanted; /* the next one that run.py wants */
-static Shared fork_counts;   /* of a fork in which a call failed */
-
-static void talk(const char *text)
-{
-    if (syscall(SYS_write, ask, text, strlen(text)) < 0 ||
-        syscall(SYS_read, answer, &wanted, sizeof wanted) != sizeof wanted)
-        _exit(99); /* run.py has gone */
-}
-
-static int wait_for(pid_t pid)
-{
-    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-    if (syscall(SYS_poll, &end, 1, SECONDS * 1000) != 1)
-        kill(pid, SIGKILL);
-    int status = -1;
-    syscall(SYS_wait4, pid, &status, 0, NULL);
-    close(end.fd);
-    return status;
-}
-
-static bool fails_in_fork(unsigned long number)
-{
-    int error = errno;
-    off_t places[FILES];
-    char text[64];
-    if (number < wanted || !is_alone() || !find_places(places)) {
-        errno = error;
-        return false;
-    }
-    snprintf(text, sizeof text, "%lu\n", number);
-    talk(text);
-    pid_t pid = number == wanted ? next_fork() : -1;
-    if (pid == 0) {
-        shared = &fork_counts; /* the parent's numbers stay; here nothing else fails */
-        dup2(errors, STDERR_FILENO);
-        dup2(errors, STDOUT_FILENO);
-        syscall(SYS_close_range, TALK_AT, ~0U, 0);
-        errno = error;
-        return true;
-    }
-    if (pid > 0) {
-        snprintf(text, sizeof text, "%d\n", wait_for(pid));
-        for (int fd = STDERR_FILENO + 1; fd < FILES; fd++)
-            if (places[fd] >= 0)
-                lseek(fd, places[fd], SEEK_SET);
-        talk(text);
-    }
-    errno = error;
-    return false;
-}
-
-/* The leak sanitizer knows a thread by its number, which is another one in a fork: what stack and
- * data of the thread point to would be leaks. Copies lie where it looks. */
-static struct {
-    _Alignas(16) char bytes[1 << 18];
-    size_t used;
-} roots;
-
-static void add_root(const void *at, size_t bytes)
-{
-    size_t left = sizeof roots.bytes - roots.used;
-    bytes = bytes < left ? bytes : left;
-    memcpy(roots.bytes + roots.used, at, bytes);
-    size_t whole = (bytes + 15) / 16 * 16;
-    roots.used += whole < left ? whole : left;
-}
-
-static int add_thread_data(struct dl_phdr_info *module, size_t size, void *user)
-{
-    (void)size, (void)user;
-    for (int i = 0; module->dlpi_tls_data && i < module->dlpi_phnum; i++)
-        if (module->dlpi_phdr[i].p_type == PT_TLS)
-            add_root(module->dlpi_tls_data, module->dlpi_phdr[i].p_memsz);
-    return 0;
-}
-
-static void add_roots(void)
-{
-    if (getpid() == first_process)
-        return;
-    char *here = __builtin_frame_address(0);
-    add_root((void *)pthread_self(), THREAD);
-    dl_iterate_phdr(add_thread_data, NULL);
-    add_root(here, (size_t)(stack_end - here));
-}
-
-/* libc knows who holds a lock for writing by a thread's number: without this the fork would give back
- * another kind of lock than it has, and wait for itself when it next takes it. */
-int pthread_rwlock_unlock(pthread_rwlock_t *lock)
-{
-    NEXT(int, pthread_rwlock_unlock, pthread_rwlock_t *);
-    if (shared == &fork_counts && lock->__data.__cur_writer == first_process)
-        lock->__data.__cur_writer = getpid();
-    return next(lock);
-}
-
-void __sanitizer_symbolize_pc(void *pc, const char *format, char *out, size_t size)
-    __attribute__((weak));
-
-/* The sanitizer reads all names once, of what is loaded then: with the compiler, not in each fork. */
-static void read_names(const char *path)
-{
-    char name[64];
-    const char *slash = strrchr(path, '/');
-    path = slash ? slash + 1 : path;
-    if (is_each && __sanitizer_symbolize_pc &&
-        (strcmp(path, "gxc") == 0 || strncmp(path, "libgxc.so", 9) == 0)) {
-        shared->counts_now = false;
-        __sanitizer_symbolize_pc((void *)program, "%f", name, sizeof name);
-        shared->counts_now = true;
-    }
-}
-
-static void read_talk(void)
-{
-    const char *text = getenv("GXFAULT_TALK");
-    int fds[3];
-    if (!is_each || !text || sscanf(text, "%d,%d,%d", &fds[0], &fds[1], &fds[2]) != 3)
-        return;
-    int *const to[] = {&ask, &answer, &errors};
-    for (int i = 0; i < 3; i++) {
-        *to[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, TALK_AT);
-        close(fds[i]);
-    }
-    unsetenv("GXFAULT_TALK");
-}
-
 /* --- start and end --------------------------------------------------------------------------- */
 
 static void write_counts(void)
@@ -488,11 +281,7 @@ static int counted_main(int n, char **arguments, char **environment)
 {
     unsetenv("LD_PRELOAD");
     read_fault();
-    read_talk();
-    first_process = getpid();
-    stack_end = (char *)arguments;
-    read_names(arguments[0]);
-    mapped_shared = 0; /* the counts do not count */
+    fork_begin(arguments);
     atexit(add_roots);
     atexit(write_counts);
     shared->counts_now = true;

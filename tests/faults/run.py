@@ -3,7 +3,7 @@ preloaded library of fail.c. Contract: exit code 0, 1 or 4, a message where it i
 hang; a file that was asked for is whole - the same as without the fault - or not there, and nothing
 else is left; with the compiler's leak sanitizer LIBLSAN preloaded, too, no memory that nothing points to at the end.
 N: most faults for each program and kind, evenly spread, and the last few; 0: all. A program runs once for all faults of a kind,
-each in a fork (fail.c); what cannot be forked, or was not right there, is done in a run of its own."""
+each in a fork (fork.c); what cannot be forked, or was not right there, is done in a run of its own."""
 import argparse
 import bisect
 import collections
