@@ -6,17 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/analysis/sources.h"
 #include "ir/base/divide.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/time/costs.h"
 
-#define LEAST_TILE 8    /* of dots: smaller ones have none */
-#define TILE 64         /* their usual size */
-#define FREE_DEPTH 8    /* operations that are looked through */
-#define SOURCE_NODES 32 /* of what a value is made of */
-#define MOST_SOURCES 64
-#define SMALL 16 /* an array with so many times fewer elements is read for nothing */
+#define LEAST_TILE 8 /* of dots: smaller ones have none */
+#define TILE 64      /* their usual size */
+#define FREE_DEPTH 8 /* operations that are looked through */
 
 /* -- how often elements are computed ------------------------------------------------------------- */
 
@@ -344,67 +342,28 @@ void fuse_inside_add(Inside *sum, const Inside *one)
     sum->hidden = saturating_add(sum->hidden, one->hidden);
 }
 
-/* Large arrays that values are made of by cheap operations, which move in with whoever reads them. */
-typedef struct Sources {
-    const Instruction *list[MOST_SOURCES];
-    uint32_t count, nodes; /* nodes: that may still be looked at */
-} Sources;
-
-static bool have_source(const Sources *s, const Instruction *inst)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        if (s->list[i] == inst)
-            return true;
-    }
-    return false;
-}
-
-static void add_source(Sources *s, const Instruction *inst)
-{
-    if (s->count < MOST_SOURCES && !have_source(s, inst))
-        s->list[s->count++] = inst;
-}
-
-static void add_sources(Sources *s, const Instruction *inst, int64_t elements)
-{
-    if (inst->op == OP_BROADCAST || inst->op == OP_BITCAST || inst->op == OP_RESHAPE) {
-        add_sources(s, inst->operands[0], elements);
-        return;
-    }
-    if (!shape_is_array(inst->shape) || shape_elements(inst->shape) <= elements / SMALL)
-        return;
-    if (s->nodes == 0 || !op_is(inst->op, OPF_ELEMENTWISE) ||
-        op_is(inst->op, OPF_EXPENSIVE)) {
-        add_source(s, inst);
-        return;
-    }
-    s->nodes--;
-    for (uint32_t k = 0; k < inst->operand_count; k++)
-        add_sources(s, inst->operands[k], elements);
-}
-
 /* Bytes that the consumer has to read for the producer: nothing for an operand that is made of what the consumer
  * reads anyway. */
 static int64_t bytes_more(const Instruction *producer, const Instruction *consumer)
 {
     int64_t elements = shape_elements(producer->shape), bytes = 0;
-    Sources has = {.nodes = SOURCE_NODES};
+    Sources has = {0};
     for (uint32_t i = 0; i < consumer->operand_count; i++) {
         if (consumer->operands[i] == producer)
             continue;
-        add_source(&has, consumer->operands[i]);
-        add_sources(&has, consumer->operands[i], elements);
+        sources_add(&has, consumer->operands[i]);
+        sources_find(&has, consumer->operands[i], elements);
     }
     for (uint32_t i = 0; i < producer->operand_count; i++) {
         const Instruction *operand = producer->operands[i];
-        Sources needs = {.nodes = SOURCE_NODES};
-        bool all = have_source(&has, operand);
+        Sources needs = {0};
+        bool all = sources_have(&has, operand);
         if (!all) {
-            add_sources(&needs, operand, elements);
+            sources_find(&needs, operand, elements);
             all = true;
         }
         for (uint32_t k = 0; k < needs.count && all; k++)
-            all = have_source(&has, needs.list[k]);
+            all = sources_have(&has, needs.list[k]);
         if (!all && shape_is_array(operand->shape))
             bytes += source_bytes(operand);
     }

@@ -10,16 +10,13 @@
  * a norm in front of the relu does.
  *
  * Needs: pass_cse (the bounds are one instruction). Keeps: values. Ends: one sweep. */
+#include "ir/analysis/sources.h"
 #include "passes/simplify/simplify.h"
 
 enum {
     LOOK_THROUGH =
         4, /* operations between an array and the product that it is a factor of */
-    LOOK_BACK = 12, /* operations between an array and what is made of it again */
-    LOOK_AHEAD = 6, /* until what asks meets the array */
-    LOOKS_MOST =
-        64,    /* instructions that may be looked at: sums of sums have many paths */
-    SMALL = 16 /* an array with so many times fewer elements is no burden */
+    LOOK_AHEAD = 6 /* until what asks meets the array */
 };
 
 static bool is_moved_only(OpCode op)
@@ -84,36 +81,6 @@ static Instruction *find_bounded(const Uses *uses, const Instruction *x)
     return bounded;
 }
 
-static bool is_cheap(const Instruction *inst)
-{
-    return op_is(inst->op, OPF_ELEMENTWISE) && !op_is(inst->op, OPF_EXPENSIVE);
-}
-
-static bool is_small(const Instruction *inst, int64_t elements)
-{
-    return inst->op == OP_BROADCAST ? is_small(inst->operands[0], elements)
-                                    : shape_elements(inst->shape) <= elements / SMALL;
-}
-
-/* inst is made of one large array by cheap operations, of which so many may be looked at: *source is that. */
-static bool find_source(const Instruction *inst, int64_t elements, int depth,
-                        uint32_t *looks, const Instruction **source)
-{
-    if (is_small(inst, elements))
-        return true;
-    if (depth > 0 && *looks > 0 && is_cheap(inst)) {
-        --*looks;
-        for (uint32_t k = 0; k < inst->operand_count; k++) {
-            if (!find_source(inst->operands[k], elements, depth - 1, looks, source))
-                return false;
-        }
-        return true;
-    }
-    bool is_only = *source == NULL || *source == inst;
-    *source = inst;
-    return is_only;
-}
-
 /* Which walk met an instruction last. */
 typedef struct Marks {
     const Uses *uses;
@@ -128,7 +95,8 @@ static bool mark_made_of(Marks *m, const Instruction *inst, const Instruction *b
 {
     for (uint32_t i = m->uses->start[inst->id]; i < m->uses->start[inst->id + 1]; i++) {
         const Instruction *user = m->uses->list[i];
-        if (user == but || !is_cheap(user) || m->walk[user->id] == m->count)
+        if (user == but || !(inst_is_cheap(user) || sources_see_through(user)) ||
+            m->walk[user->id] == m->count)
             continue;
         if (wanted != 0 && m->walk[user->id] == wanted)
             return true;
@@ -142,13 +110,12 @@ static bool mark_made_of(Marks *m, const Instruction *inst, const Instruction *b
 /* All that asks something of x computes with what x is made of. */
 static bool is_made_again(Marks *m, const Instruction *x, const Instruction *bounded)
 {
-    const Instruction *source = NULL;
-    uint32_t looks = LOOKS_MOST;
-    if (!find_source(x, shape_elements(x->shape), LOOK_BACK, &looks, &source) ||
-        source == x || source == NULL)
+    Sources sources = {0};
+    sources_find(&sources, x, shape_elements(x->shape));
+    if (sources.count != 1 || sources.list[0] == x)
         return false;
     uint32_t of_source = ++m->count;
-    mark_made_of(m, source, x, LOOK_AHEAD, 0);
+    mark_made_of(m, sources.list[0], x, LOOK_AHEAD, 0);
     for (uint32_t i = m->uses->start[x->id]; i < m->uses->start[x->id + 1]; i++) {
         const Instruction *asks = m->uses->list[i];
         if (asks == bounded)
