@@ -7,6 +7,7 @@
 
 #include "ir/base/bug.h"
 #include "ir/base/text.h"
+#include "ir/kernel/kernel.h"
 
 typedef struct State {
     const Target *target;
@@ -543,12 +544,12 @@ static void set_attributes(const Kernel *k, LLVMValueRef f)
     LLVMSetFunctionCallConv(f, PTX_KERNEL);
     lower_function_attribute(f, "nounwind");
     set_text_attribute(f, "nvvm.reqntid", text);
-    /* 64 registers a thread, 128 where there is much code: left alone, the assembler would
-     * rather spill than give a large block more than
-     * the fewest */
+    /* 64 registers a thread, 128 where there is much code: left alone, the assembler would rather spill than give a
+     * large block more than the fewest */
     uint32_t threads = k->block[0] * k->block[1] * k->block[2];
     if (threads >= 256 && !k->is_wide) {
-        uint32_t blocks = threads == 512 && k->site_count > 8 ? 1 : 1024 / threads;
+        uint32_t blocks =
+            threads == 512 && k->site_count > KERNEL_FEW_ACCESSES ? 1 : 1024 / threads;
         snprintf(text, sizeof text, "%u",
                  k->resident_blocks != 0 ? k->resident_blocks : blocks);
         set_text_attribute(f, "nvvm.minctasm", text);

@@ -55,6 +55,9 @@ typedef struct KernelGeometry {
     bool has_barriers; /* or shuffles: threads of a block wait for one another */
 } KernelGeometry;
 
+/* Threads of a block of 512 have 64 registers, and 128 where the kernel's code has more accesses than these. */
+enum { KERNEL_FEW_ACCESSES = 8 };
+
 /* -- both ------------------------------------------------------------------------------------------ */
 
 typedef struct KernelDesign {

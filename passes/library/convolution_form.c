@@ -1,5 +1,5 @@
-/* Convolutions in the orders of dimensions that cuDNN has kernels for: images [n, places, features] or [n, features,
- * places], filters alike; and gradients by the data that read the filter itself, backwards, instead of a reversed one.
+/* Convolutions in the orders of dimensions that cuDNN has kernels for: images [n, spatial, features] or [n, features,
+ * spatial], filters alike; and gradients by the data that read the filter itself, backwards, instead of a reversed one.
  * Tensor cores sum over features that lie side by side, so that numbers of 16 bits have them last for kernels of our own,
  * too; between convolutions nothing is turned there and back. An image that a kernel reads as it is, and faster, is left so.
  *
@@ -20,7 +20,7 @@
 typedef struct Array {
     const Shape *shape;
     int64_t first, second; /* image or output of a filter; feature or input */
-    const int64_t *places;
+    const int64_t *spatial;
 } Array;
 
 static Array array_of(const Instruction *conv, ConvolutionKind kind, uint32_t i)
@@ -44,12 +44,12 @@ static Array array_of(const Instruction *conv, ConvolutionKind kind, uint32_t i)
 /* The wanted order, from major to minor. */
 static void wanted_order(const Array *a, bool features_last, int64_t *out)
 {
-    uint32_t n = 0, places = a->shape->rank - 2;
+    uint32_t n = 0, spatial_rank = a->shape->rank - 2;
     out[n++] = a->first;
     if (!features_last)
         out[n++] = a->second;
-    for (uint32_t i = 0; i < places; i++)
-        out[n++] = a->places[i];
+    for (uint32_t i = 0; i < spatial_rank; i++)
+        out[n++] = a->spatial[i];
     if (features_last)
         out[n++] = a->second;
 }
@@ -59,14 +59,14 @@ static bool is_narrow_float(const Shape *s)
     return dtype_is_half(s->dtype);
 }
 
-/* Other images with the features before all places are left so: the library turns them itself, but takes half as long
+/* Other images with the features before all spatial dimensions are left so: the library turns them itself, but takes half as long
  * again as a kernel of ours for it. */
 static bool has_features_last(const Array *x)
 {
     if (x->first != 0 || is_narrow_float(x->shape))
         return true;
     for (uint32_t i = 0; i + 2 < x->shape->rank; i++) {
-        if (x->places[i] < x->second)
+        if (x->spatial[i] < x->second)
             return true;
     }
     return false;
@@ -76,7 +76,7 @@ static bool has_features_last(const Array *x)
 
 typedef struct Part {
     int64_t first, second;
-    int64_t *places;
+    int64_t *spatial;
     char *text;
 } Part;
 
@@ -87,13 +87,13 @@ static Part part_of(Arena *a, const Array *x, const int64_t *order, const char *
     Ints dims = {order, rank};
     Part p = {.first = ints_find(dims, x->first),
               .second = ints_find(dims, x->second),
-              .places = ARENA_ARRAY(a, int64_t, rank),
+              .spatial = ARENA_ARRAY(a, int64_t, rank),
               .text = ARENA_ARRAY(a, char, rank + 1u)};
     p.text[p.first] = letters[0];
     p.text[p.second] = letters[1];
     for (uint32_t k = 0; k + 2 < rank; k++) {
-        p.places[k] = ints_find(dims, x->places[k]);
-        p.text[p.places[k]] = (char)('0' + k);
+        p.spatial[k] = ints_find(dims, x->spatial[k]);
+        p.text[p.spatial[k]] = (char)('0' + k);
     }
     return p;
 }
@@ -113,9 +113,9 @@ static const DimLabels *labels_of(Arena *a, ConvolutionKind kind, const Array *a
                      .rhs_output = forward ? rhs.first : rhs.second,
                      .out_batch = filter ? out.second : out.first,
                      .out_feature = filter ? out.first : out.second,
-                     .lhs_spatial = lhs.places,
-                     .rhs_spatial = rhs.places,
-                     .out_spatial = out.places,
+                     .lhs_spatial = lhs.spatial,
+                     .rhs_spatial = rhs.spatial,
+                     .out_spatial = out.spatial,
                      .lhs_text = lhs.text,
                      .rhs_text = rhs.text,
                      .out_text = out.text};
@@ -190,7 +190,7 @@ static void take_rows(Rewriter *r, const Instruction *conv, const Array *filter,
         orders[0][d] = d;
         if (!is_near)
             orders[2][d] = d;
-        filters[d] = d + 2 < rank    ? filter->places[d]
+        filters[d] = d + 2 < rank    ? filter->spatial[d]
                      : d + 1 == rank ? filter->first
                                      : filter->second;
     }
@@ -243,8 +243,8 @@ static Instruction *in_form(Rewriter *r, Instruction *conv)
     return rw_in_layout(r, conv->shape, transposed(r, c, back));
 }
 
-/* All places of a filter are reversed, and nothing else. */
-static bool reverses_places(const Instruction *reverse, const DimLabels *l)
+/* All spatial dimensions of a filter are reversed, and nothing else. */
+static bool reverses_spatial(const Instruction *reverse, const DimLabels *l)
 {
     Ints dims = inst_ints(reverse, ATTR_DIMENSIONS);
     for (uint32_t i = 0; i < dims.count; i++) {
@@ -267,7 +267,7 @@ static Instruction *reversed_filter(Rewriter *r, Instruction *conv)
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     const Window *w = inst_window(conv);
     if (reverse->op != OP_REVERSE || w->rank != l->spatial_rank ||
-        !reverses_places(reverse, l) || !convolution_is_worth_it(conv, r->cx) ||
+        !reverses_spatial(reverse, l) || !convolution_is_worth_it(conv, r->cx) ||
         !has_library(r->cx))
         return NULL;
     Window *window = ARENA_NEW(r->m->arena, Window);

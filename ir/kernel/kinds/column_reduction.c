@@ -11,9 +11,8 @@
 #define COLUMN_UNROLL 8
 #define COLUMN_HELD 44         /* elements that it then holds, with its sums */
 #define COLUMN_HELD_VECTORS 50 /* and with those of what is broadcast: in 64 registers, */
-#define COLUMN_HELD_WIDE 100   /* in 128, which kernels have that read so many arrays: */
-#define COLUMN_WIDE_ARRAYS 8
-#define COLUMN_ROWS 16 /* fewer do not fill a warp's accesses */
+#define COLUMN_HELD_WIDE 100   /* in 128 */
+#define COLUMN_ROWS 16         /* fewer do not fill a warp's accesses */
 
 const char *illegal_column_reduction(FusionFacts *f, KernelKind kind)
 {
@@ -140,8 +139,9 @@ static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
     int64_t sums = stage_values(d, c) * c->lanes.data[0];
     int64_t rounds = p->columns / c->splits, unroll = 1;
     ColumnReads r = reads_of(d, c->lanes.data[0]);
+    int64_t accesses = r.arrays + 1; /* and at least one result */
     int64_t most =
-        r.arrays >= COLUMN_WIDE_ARRAYS ? COLUMN_HELD_WIDE : COLUMN_HELD_VECTORS;
+        accesses > KERNEL_FEW_ACCESSES ? COLUMN_HELD_WIDE : COLUMN_HELD_VECTORS;
     if (r.bytes == 0 ||
         !fusion_is_plain(inst_called(d->fusion, 0), p->heroes, p->hero_count))
         return 1;
