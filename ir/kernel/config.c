@@ -257,6 +257,14 @@ const char *block_refused(const KernelDesign *d)
                              TARGET_WARP, (long long)block);
 }
 
+const char *registers_refused(const KernelDesign *d, const char *what, int64_t registers)
+{
+    return registers <= TARGET_THREAD_REGISTERS
+               ? NULL
+               : refuse_text(d, "%s ask for %lld registers of a thread, which has %d",
+                             what, (long long)registers, TARGET_THREAD_REGISTERS);
+}
+
 const char *shared_refused(const KernelDesign *d, uint64_t bytes)
 {
     uint64_t most = target_block_shared(d->target);

@@ -124,7 +124,9 @@ uint32_t tile_chain_registers(const TileChainMapping *m);
 /* Decides what registers have room for: factors that are kept, edges of a band. */
 void tile_use_registers(TileChainMapping *m);
 
-/* About how many registers a thread needs in its loop. */
+/* Registers of a thread that sums and addresses have all through its loop. */
+uint32_t tile_sum_registers(const TileMapping *m);
+/* About how many it needs there, with what it loads ahead. */
 uint32_t tile_thread_registers(const TileMapping *m, const Target *target);
 
 /* Of a program of tile_build_attention or tile_build_chain; the warps are along rows. */

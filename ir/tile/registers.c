@@ -63,9 +63,14 @@ static uint32_t fragment_words(const TileMapping *m, const TileFactor *f,
     return is_widened ? 3 * words : words;
 }
 
+uint32_t tile_sum_registers(const TileMapping *m)
+{
+    return ADDRESSES + words_of(elements_of(&m->partial), m->dot->dtype);
+}
+
 uint32_t tile_thread_registers(const TileMapping *m, const Target *target)
 {
-    uint32_t sum = ADDRESSES + words_of(elements_of(&m->partial), m->dot->dtype);
+    uint32_t sum = tile_sum_registers(m);
     bool *seen = ARENA_ARRAY(m->program->arena, bool, m->program->op_count);
     for (uint32_t i = 0; i < 2; i++) {
         const TileFactor *f = &m->factors[i];

@@ -309,7 +309,9 @@ const char *refuse_contraction(const KernelDesign *d)
                            "\"tile\" and \"part\" ask for %lld threads; a block has a "
                            "multiple of %d, %d at most",
                            (long long)threads, TARGET_WARP, TARGET_BLOCK_THREADS);
-    return shared_refused(d, side_bytes(d, Y) + side_bytes(d, X));
+    int64_t words = dtype_info[p->type].bits > 32 ? dtype_info[p->type].bits / 32 : 1;
+    wrong = registers_refused(d, "the sums of \"part\"", c->part[Y] * c->part[X] * words);
+    return wrong != NULL ? wrong : shared_refused(d, side_bytes(d, Y) + side_bytes(d, X));
 }
 
 void geometry_contraction(KernelDesign *d)

@@ -412,7 +412,10 @@ const char *refuse_tile(const KernelDesign *d)
     if (wrong != NULL)
         return wrong;
     const TileMapping *m = design_tile_mapping(d, &why);
-    return m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
+    if (m == NULL)
+        return refuse_text(d, "%s", why);
+    wrong = registers_refused(d, "\"tile\" and \"warps\"", tile_sum_registers(m));
+    return wrong != NULL ? wrong : shared_refused(d, m->shared_bytes);
 }
 
 void geometry_tile(KernelDesign *d)
