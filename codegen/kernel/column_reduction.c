@@ -115,11 +115,13 @@ static void walk_columns(Columns *c, bool in_order, LLVMValueRef *carried, unsig
 static LLVMValueRef slot(Columns *c, uint32_t base, unsigned bytes, LLVMValueRef y,
                          uint32_t v)
 {
-    LLVMBuilderRef b = c->k->builder;
-    LLVMValueRef at =
-        LLVMBuildAdd(b, LLVMBuildMul(b, y, gx_i32(c->k, c->width), ""), c->x, "");
-    uint32_t lane = v * c->splits * c->width * bytes;
-    return element_offset(c->e, base + lane, at, bytes);
+    Kernel *k = c->k;
+    uint32_t fixed = base + v * c->splits * c->width * bytes;
+    LLVMValueRef x =
+        gx_mul_natural(k, c->x, gx_i32(k, bytes)); /* the same of all slots */
+    LLVMValueRef row = gx_mul_natural(k, y, gx_i32(k, c->width * bytes));
+    row = fixed == 0 ? row : gx_add_natural(k, row, gx_i32(k, fixed));
+    return gx_add_natural(k, x, row);
 }
 
 /* What split y found: [stage_values][lanes]. */
