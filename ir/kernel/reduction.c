@@ -317,7 +317,7 @@ uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried
 
 uint32_t reduction_splits_together(uint32_t splits, uint32_t values)
 {
-    enum { HELD = 32 }; /* values */
+    enum { HELD = 8 }; /* values */
     uint32_t n = 1;
     while (splits % (2 * n) == 0 && 2 * n * values <= HELD)
         n *= 2;
