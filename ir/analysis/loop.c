@@ -19,16 +19,23 @@ static bool reads_only_elements(const Computation *comp)
     return comp->root != p;
 }
 
-bool loop_analyse(Instruction *inst, Loop *out)
+/* All but `inst`. */
+static bool analyse(const Instruction *inst, Loop *out)
 {
-    *out = (Loop){
-        .inst = inst, .condition = inst_called(inst, 0), .body = inst_called(inst, 1)};
+    *out = (Loop){.condition = inst_called(inst, 0), .body = inst_called(inst, 1)};
     out->init = inst->operands[0];
     if (!shape_is_tuple(inst->shape) || out->init->op != OP_TUPLE ||
         out->body->root->op != OP_TUPLE || inst->control_count > 0)
         return false;
     out->count = inst->shape->rank;
     return reads_only_elements(out->condition) && reads_only_elements(out->body);
+}
+
+bool loop_analyse(Instruction *inst, Loop *out)
+{
+    bool good = analyse(inst, out);
+    out->inst = inst;
+    return good;
 }
 
 bool loop_is_invariant(const Loop *loop, uint32_t i)
@@ -202,6 +209,14 @@ bool loop_induction(const Loop *loop, Induction *v)
         direction = mirrored(direction);
     }
     return false;
+}
+
+bool loop_counts_as_known(const Instruction *inst)
+{
+    Loop loop;
+    Induction v;
+    return analyse(inst, &loop) && loop_induction(&loop, &v) &&
+           v.trips == loop_known_trip_count(inst);
 }
 
 void loop_set_induction(Instruction *loop, const Induction *v)

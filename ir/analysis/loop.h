@@ -38,6 +38,8 @@ void loop_set_induction(Instruction *loop, const Induction *v);
 /* The trip count that the loop's backend_config records, {"known_trip_count":{"n":"5"}}; -1
  * if it records none. */
 int64_t loop_known_trip_count(const Instruction *loop);
+/* That follows from the loop itself, too. */
+bool loop_counts_as_known(const Instruction *loop);
 void loop_set_known_trip_count(Instruction *loop, int64_t count);
 /* The backend_config says nothing of how the loop counts any more. */
 void loop_forget_induction(Instruction *loop);

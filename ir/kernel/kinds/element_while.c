@@ -243,6 +243,17 @@ static const char *set_roles(WhilePlan *p, Arena *a)
     return wrong;
 }
 
+/* No trip has an effect beside what it hands on: what calls a computation might. */
+static bool only_computes(const Computation *comp)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (op_is(inst->op, OPF_EFFECT) || inst_called_count(inst) > 0 ||
+            inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
+            return false;
+    }
+    return true;
+}
+
 const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out)
 {
     *out = (WhilePlan){.loop = loop, .trips = loop_known_trip_count(loop)};
@@ -250,11 +261,15 @@ const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out)
         return "it is no loop over a tuple";
     if (out->trips < 1 || out->trips > INT32_MAX)
         return "how often it runs is not known";
+    if (!loop_counts_as_known(loop))
+        return "it counts to another number than its known trip count";
     out->body = inst_attr(loop, ATTR_BODY)->computations.data[0];
     out->count = loop->shape->rank;
     if (out->body->root->op != OP_TUPLE ||
         out->body->instruction_count > MOST_INSTRUCTIONS)
         return "its body is too large";
+    if (!only_computes(out->body) || !only_computes(inst_called(loop, 0)))
+        return "it does more than to compute what it carries";
     const char *wrong = set_roles(out, a);
     return wrong != NULL ? wrong : walk(out, a);
 }
