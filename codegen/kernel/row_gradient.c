@@ -75,7 +75,7 @@ static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
     }
     const WideTensor *t = &w->storage.tensor;
     gx_tensor_mma(w->k, g->p->of.inst->operands[0]->shape->dtype, (uint32_t)t->rows,
-                  (uint32_t)t->columns, steps, &a, &b,
+                  (uint32_t)gradient_call_columns(g->p, call), steps, &a, &b,
                   add(w->k, w->address, number(w->k, call * t->columns)), w->adds);
 }
 
@@ -244,6 +244,7 @@ static void write_tensor(const Gradient *g)
 {
     enum { PART = 16, LANES = 32, GROUP_LOG2 = 7, TIMES = TENSOR_ROWS / WARPGROUP_ROWS };
     const Wide *w = &g->wide;
+    const WidePlan *p = &g->p->of;
     const WideTensor *t = &w->storage.tensor;
     GxLoop calls;
     LLVMValueRef sums[PART / 2];
@@ -258,14 +259,18 @@ static void write_tensor(const Gradient *g)
         int64_t half = i % TIMES * WARP_ROWS, part = i / TIMES * PART;
         if (half >= of_warp)
             continue;
-        LLVMValueRef lane = add(w->k, times(w->k, w->warp, LANES), number(w->k, half));
-        LLVMValueRef at =
-            add(w->k, add(w->k, w->address, column), times(w->k, lane, GX_TENSOR_LANE));
+        GxIf there; /* the last call has not all rows */
+        LLVMValueRef first = add(w->k, octet, number(w->k, part / WARPGROUP_PIECE)),
+                     lane = add(w->k, times(w->k, w->warp, LANES), number(w->k, half)),
+                     feature =
+                         add(w->k, times(w->k, w->warp, of_warp), number(w->k, half)),
+                     at = add(w->k, add(w->k, w->address, column),
+                              times(w->k, lane, GX_TENSOR_LANE));
+        gx_if_begin(w->k, &there, is_below(w->k, first, g->p->window_rows * p->pieces));
         gx_tensor_load(w->k, add(w->k, at, number(w->k, part)), PART, sums);
         for (int64_t j = 0; j < PART / WARPGROUP_PIECE; j++)
-            write_octet(g, add(w->k, times(w->k, w->warp, of_warp), number(w->k, half)),
-                        add(w->k, octet, number(w->k, part / WARPGROUP_PIECE + j)),
-                        &sums[j * SUMS]);
+            write_octet(g, feature, add(w->k, first, number(w->k, j)), &sums[j * SUMS]);
+        gx_if_end(w->k, &there, NULL, 0, NULL);
     }
     gx_loop_end(w->k, &calls, NULL);
     gx_barrier(w->k);

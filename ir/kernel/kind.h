@@ -138,7 +138,9 @@ const char *kernel_reach_illegal(const Instruction *from,
 bool image_convolution_fits(const Instruction *conv);
 /* The same of the kind wide_convolution. */
 bool wide_convolution_fits(const Instruction *conv, const Target *t);
-/* The same of an image of few channels, if features were last in the filter. */
+/* The same if the filter's dimensions were in an order that it takes. */
+bool wide_convolution_takes(const Instruction *conv, const Target *t);
+/* And the image has few channels: wide_rows.c. */
 bool wide_convolution_takes_rows(const Instruction *conv, const Target *t);
 
 /* The kind row_gradient is made for this gradient by the filter. */

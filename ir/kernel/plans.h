@@ -90,6 +90,7 @@ typedef struct WideRows {
 /* WidePlan.in_tensor_memory: the sums lie there as tiles of `rows`, 128 or 64, by `columns`, one beside the other. */
 typedef struct WideTensor {
     int64_t rows, columns, tiles;
+    int64_t width;  /* columns of all tiles that are multiplied */
     int64_t across; /* tiles of the same features */
     uint32_t taken; /* columns of tensor memory, as they can be asked for */
     uint32_t
@@ -161,6 +162,8 @@ typedef struct GradientStorage {
     uint64_t bytes;
 } GradientStorage;
 void gradient_storage(const KernelDesign *d, GradientStorage *out);
+/* In tensor memory: columns of this call, whose last one may have fewer rows of the window than a stride. */
+int64_t gradient_call_columns(const GradientPlan *p, int64_t call);
 
 /* stencil.c */
 typedef struct StencilPlan {

@@ -35,7 +35,11 @@ enum {
 
 /* Nor is tcgen05: one thread multiplies factors in shared memory, and the sums lie in tensor memory, of so many lanes and
  * columns of 32 bits. */
-enum { TENSOR_ROWS = 128, TENSOR_COLUMNS = 512 };
+enum {
+    TENSOR_ROWS = 128,
+    TENSOR_COLUMNS = 512,
+    TENSOR_COLUMN_STEP = 16 /* of a product */
+};
 
 /* Row i of the table; NULL: there are fewer. */
 const TensorCore *tensor_core_row(uint32_t i);

@@ -7,11 +7,12 @@
  *
  * where v holds w four times, each with zeros on another side: 25 places are read for four results instead of 64. More
  * zeros fill it up to 64 features: cuDNN takes half the time of 48 (108 and 199 us measured on an H100), tiles as long; by
- * mma.sync 48 take three quarters.
+ * mma.sync, and with sums in tensor memory, 48 take three quarters.
  *
  * The zeros meet numbers that a window does not reach: an infinite one or NaN makes NaN of the results beside its own. */
 #include "ir/base/divide.h"
 #include "ir/kernel/convolution.h"
+#include "ir/kernel/kind.h"
 #include "passes/simplify/convolutions.h"
 
 enum {
@@ -43,14 +44,6 @@ static Instruction *forward_filter(Rewriter *r, const Instruction *conv)
     x = rw_unary(r, OP_REVERSE, x->shape, x);
     inst_set_ints(x, ATTR_DIMENSIONS, dims, n);
     return x;
-}
-
-/* Where mma.sync is what there is, wide_convolution takes any 16 features. */
-static bool fills_tiles(const Rewriter *r)
-{
-    const Target *t = r->cx->target;
-    return t == NULL || t->tiles == TILES_NONE || !target_has(t, FEATURE_CP_ASYNC) ||
-           target_has(t, FEATURE_WGMMA) || target_has(t, FEATURE_TCGEN05);
 }
 
 static Instruction *padded_filter(Rewriter *r, const Instruction *conv,
@@ -106,12 +99,7 @@ static Instruction *filters(Rewriter *r, const Instruction *conv, uint32_t neigh
         computation_add(conv->parent, OP_CONCATENATE,
                         rw_shape(r, s->dtype, s->rank, sizes), neighbours, all, NULL);
     inst_set_ints(c, ATTR_DIMENSIONS, &l->rhs_output, 1);
-    c = with_phases(r, c, l->rhs_output, l->spatial_rank, phases);
-    int64_t features = sizes[l->rhs_output];
-    PaddingDim more[MOST_SPATIAL + 2] = {0};
-    if (fills_tiles(r) && features > FULL_TILE / 2 && features < FULL_TILE)
-        more[l->rhs_output].high = FULL_TILE - features;
-    return convolution_padded(r, c, more);
+    return with_phases(r, c, l->rhs_output, l->spatial_rank, phases);
 }
 
 static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbours,
@@ -142,6 +130,32 @@ static Instruction *convolved(Rewriter *r, Instruction *conv, uint32_t neighbour
         r, conv, rw_shape(r, conv->shape->dtype, conv->shape->rank, sizes), 2, operands);
     inst_set(c, (Attr){.id = ATTR_WINDOW, .window = window});
     return c;
+}
+
+/* wide_convolution takes it as it is, and nothing beside it multiplies whole tiles faster. */
+static bool is_taken(const Rewriter *r, const Instruction *conv)
+{
+    const Target *t = r->cx->target;
+    bool makes_tiles = target_has(t, FEATURE_WGMMA) || target_has(t, FEATURE_TCGEN05);
+    return (!makes_tiles || target_has(t, FEATURE_TENSOR_MEMORY)) &&
+           wide_convolution_takes(conv, t);
+}
+
+/* Its features filled up to a tile, where they are most of one. */
+static Instruction *in_full_tile(Rewriter *r, Instruction *conv)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    const Shape *s = conv->shape;
+    int64_t sizes[MOST_SPATIAL + 2], features = s->dims[l->out_feature];
+    if (features <= FULL_TILE / 2 || features >= FULL_TILE || is_taken(r, conv))
+        return conv;
+    for (uint32_t d = 0; d < s->rank; d++)
+        sizes[d] = d == l->out_feature ? FULL_TILE : s->dims[d];
+    PaddingDim more[MOST_SPATIAL + 2] = {0};
+    more[l->rhs_output].high = FULL_TILE - features;
+    Instruction *operands[] = {conv->operands[0],
+                               convolution_padded(r, conv->operands[1], more)};
+    return rw_like(r, conv, rw_shape(r, s->dtype, s->rank, sizes), 2, operands);
 }
 
 /* Those features of x that are some of the result's; the others fill a tile up. */
@@ -217,7 +231,8 @@ Instruction *convolution_few_results(Rewriter *r, Instruction *conv,
             conv->shape->dims[l->out_spatial[i]] < w->dims[i].size)
             return NULL;
     }
-    return in_places(r, conv, convolved(r, conv, 1U << w->rank, phases), phases);
+    Instruction *c = in_full_tile(r, convolved(r, conv, 1U << w->rank, phases));
+    return in_places(r, conv, c, phases);
 }
 
 static Instruction *few_results(Rewriter *r, Instruction *conv)

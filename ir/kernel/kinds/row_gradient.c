@@ -112,6 +112,14 @@ void plan_row_gradient(KernelDesign *d, const FusionFacts *f)
     d->plan.gradient = p;
 }
 
+int64_t gradient_call_columns(const GradientPlan *p, int64_t call)
+{
+    int64_t left = p->window_rows - call * p->of.stride,
+            rows = left < p->of.stride ? left : p->of.stride;
+    return ceil_div(rows * p->of.pieces * WARPGROUP_PIECE, TENSOR_COLUMN_STEP) *
+           TENSOR_COLUMN_STEP;
+}
+
 static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientStorage *out)
 {
     int64_t calls = p->of.window[Y] / p->of.stride;
@@ -131,6 +139,8 @@ static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientSto
     if (p->of.in_tensor_memory) {
         s.of.tensor = (WideTensor){
             .rows = c->tile[FEATURES], .columns = s.columns, .tiles = s.calls};
+        for (int64_t i = 0; i < s.calls; i++)
+            s.of.tensor.width += gradient_call_columns(p, i);
         wide_tensor_take(&s.of.tensor);
         s.bytes = wide_tensor_control(&s.of.tensor, s.bytes);
     }

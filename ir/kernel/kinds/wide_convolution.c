@@ -238,13 +238,12 @@ static const char *sizes_illegal(const Instruction *hero)
 static const TapRules rules = {
     .labels = labels_illegal, .window = window_illegal, .sizes = sizes_illegal};
 
-/* wgmma makes 64 features. */
+/* wgmma makes 64 features, mma.sync 16; in tensor memory they may be columns, in steps of 16. */
 static bool features_fit(const Instruction *conv, const Target *t)
 {
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
-    int64_t features = conv->shape->dims[l->out_feature];
-    return features % WARPGROUP_ROWS == 0 ||
-           (!target_has(t, FEATURE_WARPGROUP) && !target_has(t, FEATURE_TENSOR_MEMORY));
+    return conv->shape->dims[l->out_feature] % WARPGROUP_ROWS == 0 ||
+           !target_has(t, FEATURE_WARPGROUP);
 }
 
 bool wide_convolution_fits(const Instruction *conv, const Target *t)
@@ -252,13 +251,18 @@ bool wide_convolution_fits(const Instruction *conv, const Target *t)
     return taps_fit(conv, &rules) && features_fit(conv, t);
 }
 
-bool wide_convolution_takes_rows(const Instruction *conv, const Target *t)
+bool wide_convolution_takes(const Instruction *conv, const Target *t)
 {
     static const TapRules any_filter = {
         .labels = images_illegal, .window = window_illegal, .sizes = sizes_illegal};
-    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     return t->tiles != TILES_NONE && target_has(t, FEATURE_CP_ASYNC) &&
-           taps_fit(conv, &any_filter) && features_fit(conv, t) &&
+           taps_fit(conv, &any_filter) && features_fit(conv, t);
+}
+
+bool wide_convolution_takes_rows(const Instruction *conv, const Target *t)
+{
+    const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
+    return wide_convolution_takes(conv, t) &&
            conv->operands[0]->shape->dims[l->lhs_feature] % TAPS_STEP != 0;
 }
 

@@ -14,7 +14,6 @@ enum {
     FEATURES = 0, /* sides of a tile; */
     ROWS = 1,     /* rows of the result */
     MOST_COLUMNS = 256,
-    COLUMN_STEP = 16,
     LEAST_TAKEN = 32,
     STAGES = 3,
     MOST_ROWS = 32,
@@ -30,7 +29,17 @@ void wide_tensor_plan(WidePlan *p)
 /* Features of a block are a multiple of it. */
 static int64_t feature_unit(const WidePlan *p)
 {
-    return p->places_are_rows ? WARPGROUP_ROWS : TENSOR_ROWS;
+    return p->places_are_rows ? TENSOR_COLUMN_STEP : TENSOR_ROWS;
+}
+
+/* The least that a tile has: all of them where they are few and fill none. */
+static int64_t least_features(const WidePlan *p)
+{
+    if (!p->places_are_rows)
+        return TENSOR_ROWS;
+    if (p->features % WARPGROUP_ROWS == 0)
+        return WARPGROUP_ROWS;
+    return p->features <= MOST_COLUMNS ? p->features : TENSOR_COLUMN_STEP;
 }
 
 void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
@@ -42,12 +51,14 @@ void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *
         t.columns = c->tile[FEATURES];
         t.tiles = t.across;
     } else {
-        columns = ceil_div(ceil_div(places, t.across), COLUMN_STEP) * COLUMN_STEP;
+        columns =
+            ceil_div(ceil_div(places, t.across), TENSOR_COLUMN_STEP) * TENSOR_COLUMN_STEP;
         t.columns = columns;
         t.tiles = t.across * (c->tile[FEATURES] / TENSOR_ROWS);
     }
     out->columns = t.across * columns;
     out->slack = out->columns - places;
+    t.width = t.tiles * t.columns;
     wide_tensor_take(&t);
     out->tensor = t;
 }
@@ -137,7 +148,7 @@ void configure_wide_tensor(const KernelDesign *d, int64_t deep, KernelConfig *c)
 {
     const WidePlan *p = d->plan.wide;
     KernelDesign open = *d;
-    int64_t unit = feature_unit(p);
+    int64_t unit = least_features(p);
     Choice best = {1, unit, 1, p->pieces != 0 ? deep : TAPS_STEP};
     double seconds = 0;
     open.config = *c;

@@ -53,7 +53,7 @@ static void read_factors(const WideWork *w, double steps)
            threads = GROUP, words = 1;
     if (w->p->in_tensor_memory) {
         rows = (double)(t->tiles * t->rows);
-        columns = (double)(t->tiles * t->columns);
+        columns = (double)t->width;
         threads = b->threads;
     } else if (w->p->core != NULL) {
         rows *= (double)w->storage.parts;
@@ -75,7 +75,7 @@ static void multiply(const WideWork *w, double steps)
     const WideTensor *t = &w->storage.tensor;
     bool in_memory = w->p->in_tensor_memory;
     double columns = (double)w->storage.columns,
-           sums = in_memory ? (double)(TENSOR_ROWS * t->tiles * t->columns)
+           sums = in_memory ? (double)(TENSOR_ROWS * t->width)
                             : (double)w->p->group_features * columns,
            operations = 2 * sums * steps * TAPS_STEP,
            percent =
