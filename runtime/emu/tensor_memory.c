@@ -21,6 +21,7 @@ enum {
     COLUMNS = 512,
     LEAST_COLUMNS = 32, /* of an allocation */
     MOST_COLUMNS = 256, /* of a product */
+    MOST_LOAD = 64,
     LANE_SHIFT = 16,
     TERMS = 16,
     PIECE = 8,
@@ -358,10 +359,11 @@ void warp_tensor_load(Engine *e, Thread *warp)
     uint32_t address = (uint32_t)warp->call.offset, count = warp->call.number,
              lane = address >> LANE_SHIFT;
     check_lanes(e, warp);
-    if (count % PIECE != 0 || lane / LANES != warp->index / LANES % QUARTERS ||
-        lane % HALF != 0)
-        complain(e, FINDING_INVALID, warp,
-                 "a load of tensor memory that is not of the warp's own lanes");
+    if (count % PIECE != 0 || count > MOST_LOAD ||
+        lane / LANES != warp->index / LANES % QUARTERS || lane % HALF != 0)
+        complain(
+            e, FINDING_INVALID, warp,
+            "a load of tensor memory of no such columns, or not of the warp's own lanes");
     uint32_t first = check_columns(e, warp, address, count);
     for (uint32_t i = first; i < first + count; i++) {
         Column *c = &m->columns[i];

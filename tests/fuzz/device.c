@@ -55,7 +55,7 @@ typedef enum Kind {
     DO_PAUSE,
     DO_PROMISE, /* too much of an argument */
     DO_RETURN,
-    DO_PROXY_FENCE,
+    DO_BESIDE, /* what runs beside threads: a fence before it, tensor memory, mbarriers */
     KINDS
 } Kind;
 
@@ -173,6 +173,57 @@ static void copy_async(gxemu_block *b, const uint8_t *at)
                      at[AT_BYTES] & 16 ? 0 : valid, site_of(at));
 }
 
+static void multiply_beside(gxemu_block *b, const uint8_t *at)
+{
+    static const uint16_t columns[] = {8, 16, 64, 256, 0, 12, 264, 504};
+    uint32_t form = columns[at[AT_ARGUMENT] % 8] + at[AT_MASK] % 32 * 512u;
+    uint32_t words[] = {at[AT_STEP] % 3,
+                        at[AT_OFFSET] * 16u,
+                        at[AT_STEP] * 8u,
+                        128,
+                        at[AT_MASK] * 16u,
+                        at[AT_STEP] / 3 * 16u,
+                        at[AT_MASK] & 64 ? 64 : 128,
+                        448u + at[AT_OFFSET] / 16 * 8u + (at[AT_MASK] & 32) * 32768u,
+                        at[AT_MASK] >> 7};
+    gxemu_tensor_mma(b, form, words, site_of(at));
+}
+
+static void run_beside(gxemu_block *b, const uint8_t *at)
+{
+    enum { FENCE, ALLOC, FREE, MULTIPLY, COMMIT, LOAD, MAKE, WAIT, WHICH };
+    static const uint16_t columns[] = {64, 32, 512, 48};
+    uint32_t words[WORDS], address = 512u - columns[at[AT_ARGUMENT] % 4];
+    switch (at[AT_BYTES] % WHICH) {
+    case ALLOC:
+        gxemu_tensor_alloc(b, offset_of(b, at), columns[at[AT_ARGUMENT] % 4],
+                           site_of(at));
+        return;
+    case FREE:
+        gxemu_tensor_free(b, address, columns[at[AT_MASK] % 4], site_of(at));
+        return;
+    case MULTIPLY:
+        multiply_beside(b, at);
+        return;
+    case COMMIT:
+        gxemu_tensor_commit(b, offset_of(b, at), site_of(at));
+        return;
+    case LOAD:
+        gxemu_tensor_load(b, 8u << at[AT_MASK] % 5,
+                          address + (b->tid[0] / 32 * 2 + at[AT_OFFSET] % 3) * 16 * 65536,
+                          words, site_of(at));
+        return;
+    case MAKE:
+        gxemu_mbarrier_init(b, offset_of(b, at), site_of(at));
+        return;
+    case WAIT:
+        gxemu_mbarrier_wait(b, offset_of(b, at), at[AT_MASK] % 2, site_of(at));
+        return;
+    default:
+        gxemu_proxy_fence(b, site_of(at));
+    }
+}
+
 /* False: the thread ends. */
 static bool carry_out(gxemu_block *b, const void *args, const uint8_t *at)
 {
@@ -212,8 +263,8 @@ static bool carry_out(gxemu_block *b, const void *args, const uint8_t *at)
         for (int i = 0; i < 4 << at[AT_BYTES] % 10; i++)
             gxemu_pause(b, site_of(at));
         return true;
-    case DO_PROXY_FENCE:
-        gxemu_proxy_fence(b, site_of(at));
+    case DO_BESIDE:
+        run_beside(b, at);
         return true;
     case DO_PROMISE:
         gxemu_fault(b, at[AT_ARGUMENT] % (ARRAYS + 2), offset_of(b, at), 0, site_of(at),
