@@ -1,7 +1,6 @@
 /* wide_convolution and row_gradient where there is no wgmma: products by mma.sync. Of the tile of four warps each has all
- * 64 features and a quarter of the columns, or half of both, so that columns, which are most of what is read, are read once
- * or twice. A lane names
- * the place of each row of eight that its warp loads: there are no columns between rows of results. */
+ * features and a quarter of the columns, or half of both, so that columns, which are most of what is read, are read once or
+ * twice. A lane names the place of each row of eight that its warp loads: there are no columns between rows of results. */
 #include "codegen/kernel/wide.h"
 #include "ir/base/divide.h"
 

@@ -229,17 +229,25 @@ static const Instruction *behind_convert(const Instruction *x)
                : x;
 }
 
+/* The library adds up in f32 what the factor has: nothing may be rounded to another narrow type before. */
+static bool adds_up(const Instruction *reduce, const Instruction *factor)
+{
+    DType t = reduce->shape->dtype;
+    return reduce->op == OP_REDUCE && reduce->operand_count == 2 &&
+           collective_reduction(inst_called(reduce, 0)) == OP_ADD &&
+           inst_is_constant_scalar(reduce->operands[1], 0) &&
+           (t == DT_F32 || t == factor->shape->dtype) &&
+           (reduce->operands[0] == factor ||
+            behind_convert(reduce->operands[0]) == factor);
+}
+
 /* Factors of f32 would be rounded before they are added up. */
 bool matmul_sum_fits(const Instruction *dot, uint32_t side, const Instruction *factor,
                      const Instruction *sum, DType type)
 {
     MatmulShape s;
     const Instruction *reduce = behind_convert(sum);
-    if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
-        collective_reduction(inst_called(reduce, 0)) != OP_ADD ||
-        !inst_is_constant_scalar(reduce->operands[1], 0) ||
-        dtype_info[reduce->shape->dtype].bits > 32 ||
-        (reduce->operands[0] != factor && behind_convert(reduce->operands[0]) != factor))
+    if (!adds_up(reduce, factor))
         return false;
     Ints sums =
         inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
