@@ -10,6 +10,7 @@
 #include "ir/kernel/kind.h"
 #include "ir/kernel/kinds/element_while.h"
 #include "passes/fusion/fusion.h"
+#include "passes/simplify/simplify.h"
 
 /* The elements that something reads become results; false: more than elements are read. */
 static bool find_results(const WhilePlan *p, const Uses *uses, bool *is_result)
@@ -183,7 +184,9 @@ bool pass_element_whiles(Module *m, PassContext *cx)
             computation_sort(comp);
         changed |= here;
     }
-    if (changed)
+    if (changed) {
         module_sort(m);
+        pass_dce(m, cx); /* what the loops began from, where nobody else reads it */
+    }
     return changed;
 }

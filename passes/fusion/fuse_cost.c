@@ -83,16 +83,17 @@ static int64_t reads_per_element(const Instruction *inst, const Instruction *ope
 static bool reads_same_index(const Instruction *inst)
 {
     return op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_COPY ||
-           inst->op == OP_TUPLE || inst->op == OP_REDUCE;
+           inst->op == OP_TUPLE || inst->op == OP_REDUCE ||
+           inst->op == OP_GET_TUPLE_ELEMENT || inst->op == OP_WHILE;
 }
 
+/* An array of one element. */
 static bool is_single(const Shape *s)
 {
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->dims[i] != 1)
-            return false;
-    }
-    return true;
+    bool single = shape_is_array(s);
+    for (uint32_t i = 0; single && i < s->rank; i++)
+        single = s->dims[i] == 1;
+    return single;
 }
 
 static int compare_indices(const void *a, const void *b)
