@@ -299,9 +299,9 @@ bool pass_double_buffer(Module *m, PassContext *cx)
     const uint32_t *calls = module_call_counts(m, cx->scratch);
     const Effects *effects = simplify_effects(m, cx->scratch);
     bool changed = false;
-    for (Computation *comp = comp_first(m); comp && comp->id < effects->count;
-         comp = comp_next(comp))
-        changed |= visit_computation(comp, cx, effects, calls, &ids);
+    Computations programs = module_programs(m, cx->scratch); /* not loops in kernels */
+    for (uint32_t i = 0; i < programs.count; i++)
+        changed |= visit_computation(programs.data[i], cx, effects, calls, &ids);
     if (!changed)
         return false;
     module_sort(m);
