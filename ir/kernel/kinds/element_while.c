@@ -7,9 +7,9 @@
 #include "ir/kernel/rules.h"
 
 enum {
-    MOST_INSTRUCTIONS =
-        512,         /* of a body: more is compiled slowly, and takes time by itself */
-    MOST_VISITS = 4, /* of an instruction, each at another index, on average */
+    MOST_TRIPS = 1 << 20, /* between kernels others get their turn, or end the program */
+    MOST_INSTRUCTIONS = 512, /* of a body: more is compiled slowly, and takes time */
+    MOST_VISITS = 4,         /* of an instruction, each at another index, on average */
 };
 
 bool while_carries(const WhilePlan *p, int64_t element)
@@ -259,8 +259,10 @@ const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out)
     *out = (WhilePlan){.loop = loop, .trips = loop_known_trip_count(loop)};
     if (loop->op != OP_WHILE || loop->operands[0]->op != OP_TUPLE)
         return "it is no loop over a tuple";
-    if (out->trips < 1 || out->trips > INT32_MAX)
+    if (out->trips < 1)
         return "how often it runs is not known";
+    if (out->trips > MOST_TRIPS)
+        return "it runs so often that the kernel would take seconds";
     if (!loop_counts_as_known(loop))
         return "it counts to another number than its known trip count";
     out->body = inst_attr(loop, ATTR_BODY)->computations.data[0];
