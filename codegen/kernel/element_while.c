@@ -40,7 +40,7 @@ static const uint32_t *arguments(Emit *e, const WhilePlan *p)
     uint32_t *args = ARENA_ARRAY(e->arena, uint32_t, (size_t)p->count + 1);
     for (uint32_t i = 0; i < p->count; i++) {
         const Instruction *x = p->loop->operands[0]->operands[i];
-        if (p->roles[i] == WHILE_UNCHANGED)
+        if (p->roles[i] == WHILE_UNCHANGED && x->op == OP_PARAMETER)
             args[i] = e->parameter_args[x->parameter];
     }
     return args;

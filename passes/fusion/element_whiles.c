@@ -62,7 +62,7 @@ static Instruction *tuple_inside(Computation *fused, const WhilePlan *p,
         uint32_t k = 0;
         if (p->roles[i] == WHILE_FILLED)
             inside[i] = anything(fused, init->operands[i]->shape);
-        else if (p->roles[i] != WHILE_UNCHANGED)
+        else if (p->roles[i] != WHILE_UNCHANGED || !while_reads(p, i)) /* bounds, too */
             inside[i] = made_inside(fused, init->operands[i]);
         while (inside[i] == NULL && k < *count && operands[k] != init->operands[i])
             k++;

@@ -17,6 +17,17 @@ bool while_carries(const WhilePlan *p, int64_t element)
     return p->roles[element] == WHILE_ELEMENT || p->roles[element] == WHILE_SCALAR;
 }
 
+bool while_reads(const WhilePlan *p, int64_t element)
+{
+    for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; inst != p->body->root && k < inst->operand_count; k++) {
+            if (loop_element(p->body, inst->operands[k]) == element)
+                return true;
+        }
+    }
+    return false;
+}
+
 const Instruction *while_update(const WhilePlan *p, uint32_t element)
 {
     return p->body->root->operands[element];
@@ -283,7 +294,8 @@ static const char *operands_illegal(const WhilePlan *p)
 {
     const Instruction *init = p->loop->operands[0];
     for (uint32_t i = 0; i < p->count; i++) {
-        if (p->roles[i] == WHILE_UNCHANGED && init->operands[i]->op != OP_PARAMETER)
+        if (p->roles[i] == WHILE_UNCHANGED && init->operands[i]->op != OP_PARAMETER &&
+            while_reads(p, i))
             return "an array that stays as it is is made inside";
     }
     return NULL;

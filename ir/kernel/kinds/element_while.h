@@ -26,6 +26,8 @@ typedef struct WhilePlan {
 const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out);
 /* The value is in registers from trip to trip. */
 bool while_carries(const WhilePlan *p, int64_t element);
+/* The body computes with it: it does more than hand it on. */
+bool while_reads(const WhilePlan *p, int64_t element);
 /* What is written of a WHILE_FILLED array: dynamic-update-slice. */
 const Instruction *while_update(const WhilePlan *p, uint32_t element);
 /* In its piece, the index of the loop's element at index `own`. */

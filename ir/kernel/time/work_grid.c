@@ -91,8 +91,9 @@ static void enter_body(WorkBuilder *b, const WhilePlan *p)
     uint32_t *arrays = ARENA_ARRAY(b->arena, uint32_t, (size_t)p->count + 1);
     for (uint32_t i = 0; i < p->count; i++) {
         const Shape *s = p->loop->shape->elements[i];
-        if (p->roles[i] == WHILE_UNCHANGED)
-            arrays[i] = (uint32_t)p->loop->operands[0]->operands[i]->parameter;
+        const Instruction *x = p->loop->operands[0]->operands[i];
+        if (p->roles[i] == WHILE_UNCHANGED && x->op == OP_PARAMETER)
+            arrays[i] = (uint32_t)x->parameter;
         else if (while_carries(p, i))
             work_registers(b, (shared_bytes(s->dtype) + 3) / 4);
     }
