@@ -473,7 +473,7 @@ GXRT_API gxrt_status gxrt_tune(gxrt_session *session, size_t n, const gxrt_run *
                                const gxrt_tuner *tuner);
 
 /* Gives every rank what each one has: `take` is called for all ranks in order. All ranks call it, and wait
- * `seconds` for each other; NULL is a world of one. */
+ * `seconds` (0 or more) for each other; NULL is a world of one. */
 GXRT_API gxrt_status gxrt_world_gather(
     gxrt_world *world, const void *bytes, size_t size, double seconds,
     void (*take)(void *user, uint32_t rank, const void *bytes, size_t size), void *user);

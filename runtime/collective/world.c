@@ -215,6 +215,11 @@ gxrt_world_gather(gxrt_world *w, const void *bytes, size_t size, double seconds,
     if (!take || (size && !bytes)) {
         return status_set(GXRT_INVALID_ARGUMENT, "gxrt_world_gather: NULL argument");
     }
+    if (!(seconds >= 0)) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_world_gather: %g s are no time to wait for the others",
+                          seconds);
+    }
     if (!w || w->size == 1) {
         take(user, 0, bytes, size);
         return GXRT_OK;

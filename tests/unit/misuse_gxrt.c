@@ -507,6 +507,118 @@ static void test_other_session(void **state)
     fixture_deinit(&f);
 }
 
+/* --- tuning and gathering ------------------------------------------------------------------ */
+
+static int never_agrees(void *user, const char *dtype, const void *wanted,
+                        const void *found, size_t bytes)
+{
+    (void)dtype, (void)wanted, (void)found, (void)bytes;
+    ++*(int *)user;
+    return 0;
+}
+
+static void count_trial(void *user, const gxrt_trial *trial)
+{
+    (void)trial;
+    ++*(int *)user;
+}
+
+static void test_tune(void **state)
+{
+    static const char wanted[] =
+        "gxrt_tune: a session and a tuner with agree and trial are wanted";
+    int calls = 0;
+    const gxrt_tuner right = {.struct_size = sizeof right,
+                              .agree = never_agrees,
+                              .trial = count_trial,
+                              .user = &calls};
+    Fixture f;
+    (void)state;
+    fixture_init(&f);
+    invalid(gxrt_tune(NULL, 1, &f.run, &right), wanted);
+    invalid(gxrt_tune(f.session, 1, &f.run, NULL), wanted);
+    invalid(gxrt_tune(f.session, 1, NULL, &right), "NULL session or runs");
+    static const size_t counts[] = {0, 2, SIZE_MAX};
+    for (size_t i = 0; i < 3; i++)
+        invalid(gxrt_tune(f.session, counts[i], &f.run, &right), "runs for a session");
+    for (size_t n = 0; n < sizeof right; n++) {
+        gxrt_tuner tuner = right;
+        tuner.struct_size = n;
+        invalid(gxrt_tune(f.session, 1, &f.run, &tuner), wanted);
+    }
+    gxrt_tuner tuner = right;
+    tuner.agree = NULL;
+    invalid(gxrt_tune(f.session, 1, &f.run, &tuner), wanted);
+    tuner = right;
+    tuner.trial = NULL;
+    invalid(gxrt_tune(f.session, 1, &f.run, &tuner), wanted);
+    static const uint32_t shards[][2] = {{1, 1}, {2, 1}, {UINT32_MAX, UINT32_MAX}};
+    for (size_t i = 0; i < 3; i++) {
+        tuner = right;
+        tuner.shard = shards[i][0], tuner.shards = shards[i][1];
+        invalid(gxrt_tune(f.session, 1, &f.run, &tuner), wanted);
+    }
+    gxrt_run run = f.run;
+    run.arguments = NULL;
+    invalid(gxrt_tune(f.session, 1, &run, &right), "no arguments, but a count");
+    expect_works(&f);
+    ok(gxrt_tune(f.session, 1, &f.run, &right)); /* it has nothing to try */
+    assert_int_equal(calls, 0);
+    expect_works(&f);
+    fixture_deinit(&f);
+}
+
+static void test_tune_graphs(void **state)
+{
+    int calls = 0;
+    const gxrt_tuner tuner = {.struct_size = sizeof tuner,
+                              .agree = never_agrees,
+                              .trial = count_trial,
+                              .user = &calls};
+    const gxrt_run run = {.struct_size = sizeof run};
+    gxrt_session_options options = options_of(0);
+    gxrt_session *s;
+    (void)state;
+    options.graphs = 1;
+    ok(gxrt_session_create(program, &options, &s));
+    invalid(gxrt_tune(s, 1, &run, &tuner), "the session runs CUDA graphs");
+    gxrt_session_destroy(s);
+}
+
+static void count_bytes(void *user, uint32_t rank, const void *bytes, size_t size)
+{
+    (void)bytes;
+    *(size_t *)user += size + rank;
+}
+
+static void test_gather(void **state)
+{
+    static const char words[] = "NULL argument";
+    gxrt_world *one, *two;
+    size_t got = 0;
+    (void)state;
+    ok(gxrt_world_create(0, 1, NULL, &one));
+    ok(gxrt_world_create(1, 2, NULL, &two));
+    gxrt_world *worlds[] = {NULL, one, two};
+    const double no_time[] = {-1, -1e300, (double)NAN, -(double)INFINITY};
+    for (size_t i = 0; i < 3; i++) {
+        gxrt_world *w = worlds[i];
+        invalid(gxrt_world_gather(w, "x", 1, 1, NULL, &got), words);
+        invalid(gxrt_world_gather(w, NULL, 1, 1, count_bytes, &got), words);
+        invalid(gxrt_world_gather(w, NULL, SIZE_MAX, 1, count_bytes, &got), words);
+        for (size_t k = 0; k < sizeof no_time / sizeof *no_time; k++)
+            invalid(gxrt_world_gather(w, "x", 1, no_time[k], count_bytes, &got),
+                    "are no time to wait");
+    }
+    invalid(gxrt_world_gather(two, "x", 1, 1, count_bytes, &got), "has no store");
+    assert_int_equal(got, 0);
+    ok(gxrt_world_gather(one, NULL, 0, 0, count_bytes, &got)); /* waits for nobody */
+    ok(gxrt_world_gather(NULL, "x", 1, (double)INFINITY, count_bytes, &got));
+    assert_int_equal(got, 1);
+    gxrt_world_destroy(one);
+    gxrt_world_destroy(two);
+}
+
 /* --- memory -------------------------------------------------------------------------------- */
 
 static void test_memory(void **state)
@@ -635,8 +747,11 @@ static int use_forked(Fixture *f)
     void *at;
     gxrt_session *s;
     gxrt_session_options options = options_of(0);
+    const gxrt_tuner tuner = {
+        .struct_size = sizeof tuner, .agree = never_agrees, .trial = count_trial};
     if (!says(gxrt_execute(f->session, 1, &f->run)) ||
         !says(gxrt_profile(f->session, 1, &f->run, no_event, NULL)) ||
+        !says(gxrt_tune(f->session, 1, &f->run, &tuner)) ||
         !says(gxrt_allocate(f->session, 0, 8, &at)) ||
         !says(gxrt_copy_to_device(f->session, 0, f->argument.data, &byte, 1)) ||
         !says(gxrt_copy_to_host(f->session, 0, &byte, f->argument.data, 1)) ||
@@ -685,7 +800,8 @@ int main(void)
         cmocka_unit_test(test_runs),          cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_other_session), cmocka_unit_test(test_memory),
         cmocka_unit_test(test_copies),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_fork),          cmocka_unit_test(test_tune),
+        cmocka_unit_test(test_tune_graphs),   cmocka_unit_test(test_gather),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
