@@ -23,16 +23,21 @@ bool nvlink_link(Arena *a, const Cuda *cuda, const Target *target, const Cubin *
 
 /* process.c: runs a program, with files[i] as its file 3 + i and what it prints in `log`, and adds
  * the processor time that it took to *seconds. Its exit status, above 128 for a signal; -1 with errno
- * set: it could not be run. */
+ * set: it could not be run. One that uses no processor for a while is ended, as by SIGALRM: ptxas whose
+ * threads find no memory waits for ever. */
 typedef struct ProcessFiles {
     int log;
     int files[2];
     int file_count;
     char *const *environment; /* NULL: this process's */
     unsigned deadline;        /* seconds; 0: none */
+    unsigned idle;            /* most seconds without work; 0: PROCESS_IDLE_SECONDS */
 } ProcessFiles;
+enum { PROCESS_IDLE_SECONDS = 30 };
 int process_run(const char *path, const char *const *args, const ProcessFiles *files,
                 double *seconds);
+/* Why it failed: what it said, or that it was ended. */
+const char *process_trouble(int status, const char *log, const char *nothing_said);
 /* All of a file that was written, NUL added; NULL with errno set: it cannot be read. */
 char *process_read(Arena *a, FILE *f, size_t *out_bytes);
 

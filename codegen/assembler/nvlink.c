@@ -73,8 +73,9 @@ static bool run_nvlink(Arena *a, const Cuda *cuda, const char *const *args, Cubi
     if (status < 0)
         *out_error = arena_printf(a, "cannot run %s: %s", cuda->linker, strerror(errno));
     else if (status != 0)
-        *out_error =
-            arena_printf(a, "%s: %s", cuda->linker, process_read(a, log, &bytes));
+        *out_error = arena_printf(
+            a, "%s: %s", cuda->linker,
+            process_trouble(status, process_read(a, log, &bytes), "no word"));
     if (log != NULL)
         fclose(log);
     return status == 0;

@@ -2,13 +2,16 @@
  * cannot ask the kernel for that, so this is vfork and what posix_spawn would do. */
 #define _DEFAULT_SOURCE /* vfork, wait4 */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "codegen/assembler/assemblers.h"
@@ -72,6 +75,43 @@ static pid_t start(Start *s)
     return pid;
 }
 
+/* Others work for it. */
+static bool has_children(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)pid, (long)pid);
+    FILE *f = fopen(path, "r");
+    bool has = f != NULL && fgetc(f) != EOF;
+    if (f != NULL)
+        fclose(f);
+    return has;
+}
+
+/* Waits until it ends, or until it and what it has started have used no processor for `most` seconds.
+ * Seconds in which this process stood still, too, are one. False, too, where the kernel cannot tell. */
+static bool is_stuck(pid_t pid, unsigned most)
+{
+    clockid_t clock;
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (end.fd < 0)
+        return false;
+    struct timespec last = {0}, now = {0};
+    unsigned quiet = 0;
+    bool runs = clock_getcpuclockid(pid, &clock) == 0;
+    while (runs && quiet < most) {
+        int n = poll(&end, 1, 1000);
+        runs = n == 0 || (n < 0 && errno == EINTR);
+        if (n != 0)
+            continue;
+        bool worked = clock_gettime(clock, &now) != 0 || now.tv_sec != last.tv_sec ||
+                      now.tv_nsec != last.tv_nsec;
+        quiet = worked || has_children(pid) ? 0 : quiet + 1;
+        last = now;
+    }
+    close(end.fd);
+    return runs;
+}
+
 int process_run(const char *path, const char *const *args, const ProcessFiles *files,
                 double *seconds)
 {
@@ -85,6 +125,9 @@ int process_run(const char *path, const char *const *args, const ProcessFiles *f
         return -1;
     int status = -1;
     struct rusage usage;
+    bool stuck = is_stuck(pid, files->idle ? files->idle : PROCESS_IDLE_SECONDS);
+    if (stuck)
+        kill(pid, SIGKILL);
     while (wait4(pid, &status, 0, &usage) < 0)
         if (errno != EINTR)
             return -1;
@@ -93,7 +136,17 @@ int process_run(const char *path, const char *const *args, const ProcessFiles *f
         return -1;
     }
     *seconds += seconds_of(&usage);
+    if (stuck && WIFSIGNALED(status))
+        return 128 + SIGALRM;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+const char *process_trouble(int status, const char *log, const char *nothing_said)
+{
+    if (status == 128 + SIGALRM)
+        return "it took too long, or waited for something that did not come: is there "
+               "memory?";
+    return log && *log ? log : nothing_said;
 }
 
 char *process_read(Arena *a, FILE *f, size_t *out_bytes)

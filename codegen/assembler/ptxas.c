@@ -77,7 +77,7 @@ static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
     out->data = cubin;
     if (status != 0 || !log || !out->data || out->bytes == 0) {
         *out_error = arena_printf(a, "%s: %s", cuda->assembler,
-                                  log && *log ? log : "it made no cubin");
+                                  process_trouble(status, log, "it made no cubin"));
         return false;
     }
     note_least_threads(cubin, out->bytes);

@@ -2,7 +2,6 @@
  * by CUDA_HOME; another version's do not do. */
 #define _GNU_SOURCE /* environ */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,9 +62,7 @@ static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
     if (status == 0 && out->data && out->bytes != 0)
         return true;
     *out_error = arena_printf(a, "%s: %s", cuda->tileiras,
-                              status == 128 + SIGALRM ? "it took too long"
-                              : log && *log           ? log
-                                                      : "it made no cubin");
+                              process_trouble(status, log, "it made no cubin"));
     return false;
 }
 

@@ -72,6 +72,25 @@ static void test_files(void **state)
     close(out[1]);
 }
 
+/* One that has an end to come by; one that waits; one that works, itself or by another, is not ended. */
+static void test_stuck(void **state)
+{
+    (void)state;
+    ProcessFiles f = no_files();
+    f.deadline = 1;
+    assert_int_equal(shell("exec sleep 60", &f), 128 + SIGALRM);
+    f.deadline = 0;
+    f.idle = 1;
+    assert_int_equal(shell("exec sleep 60", &f), 128 + SIGALRM);
+    assert_int_equal(shell("sleep 2; exit 5", &f), 5);
+    assert_int_equal(shell("ulimit -S -t 2; while :; do :; done", &f), 128 + SIGXCPU);
+    close(f.log);
+    assert_string_equal(process_trouble(1, "words", "none"), "words");
+    assert_string_equal(process_trouble(1, "", "none"), "none");
+    assert_string_equal(process_trouble(1, NULL, "none"), "none");
+    assert_non_null(strstr(process_trouble(128 + SIGALRM, "words", "none"), "too long"));
+}
+
 /* The program holds the only open end of a pipe: that it ends is seen there. */
 static void test_dies_with_parent(void **state)
 {
@@ -140,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_stuck),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_dies_with_parent),
         cmocka_unit_test(test_planner_dies_with_parent),
