@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Lines that the tests reach, by folder, and functions that none of them calls.
 
-    tests/coverage.py BUILD [--report] [--uncalled] [lit arguments]
+    tests/coverage.py BUILD [--report | --kept] [--uncalled] [lit arguments]
 
 BUILD was made by `make coverage`: clang counts, in files that every process maps, so that forked, sandboxed and
-killed ones count, too. --report prints what the last run has counted; --uncalled lists every function that was
-not called. A function that may stay uncalled stands in tests/uncalled.txt with the reason; another is an error."""
+killed ones count, too. --report prints what the last run has counted; --kept counts the kept inputs of fuzzing alone
+(tests/fuzz/corpus); --uncalled lists every function that was not called. A function that may stay uncalled stands in tests/uncalled.txt with the reason; another is an error."""
 import json
 import os
 import subprocess
@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ["gxc", "gxrun", "gxc-cudnn", "libgxc.so", "libgxrt.so", "libgxemu.so"]
 FOLDERS = ["ir", "frontend", "passes", "codegen", "runtime/plan", "runtime/run", "runtime/collective", "runtime/library",
            "runtime/gxrun", "runtime/emu", "runtime/planner"]
+LIBRARY = ["runtime/plan", "runtime/run", "runtime/collective", "runtime/library"]  # of the runtime: libgxrt
 
 
 def tool(name: str) -> str:
@@ -24,7 +25,7 @@ def tool(name: str) -> str:
     return subprocess.run(["clang", f"-print-prog-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def run_tests(build: Path, arguments: list) -> int:
+def run_tests(build: Path, arguments: list, only_kept: bool) -> int:
     for fetched in ("cuda", "tileir"):  # what `make setup` fetched, which tests look for in the build
         if (ROOT / "build" / fetched).is_dir() and not os.path.lexists(build / fetched):
             (build / fetched).symlink_to(Path("..") / fetched)
@@ -34,6 +35,11 @@ def run_tests(build: Path, arguments: list) -> int:
         old.unlink()
     env = {**os.environ, "B": os.path.relpath(build, ROOT), "CC": "gcc", "LIMIT": "1500",
            "LLVM_PROFILE_FILE": f"{profile}/%m%c.profraw"}
+    if only_kept:
+        bindir = subprocess.run([os.environ.get("LLVM_CONFIG") or "llvm-config-22", "--bindir"], capture_output=True, text=True, check=True)
+        env |= {"PATH": f"{bindir.stdout.strip()}:{os.environ['PATH']}", "GXEMU_SHADOW": "1"}
+        tests = sorted((ROOT / "tests" / "fuzz").glob("replay*.test"))
+        return subprocess.run(["lit", "-q", "-v", "-j", os.environ.get("J") or "2", "-D", f"build={build}", *tests, *arguments], env=env, cwd=ROOT).returncode
     # it builds again, with other flags
     without = ["--filter-out", "build/install"]
     return subprocess.run([ROOT / "tests" / "run", *without, *arguments], env=env, cwd=ROOT).returncode
@@ -62,10 +68,10 @@ def by_folder(files: list) -> None:
     for f in files:
         name = name_of(f["filename"])
         folder = next((d for d in FOLDERS if name.startswith(d + "/")), None)
-        for key in filter(None, (folder, folder and "in all")):
+        for key in filter(None, (folder, folder in LIBRARY and "libgxrt", folder and "in all")):
             lines[key][0] += f["summary"]["lines"]["covered"]
             lines[key][1] += f["summary"]["lines"]["count"]
-    for folder in [*FOLDERS, "in all"]:
+    for folder in [*FOLDERS, "libgxrt", "in all"]:
         reached, count = lines[folder]
         print(f"{folder:20} {count:7} lines {100 * reached / max(count, 1):6.2f} % reached")
 
@@ -96,15 +102,15 @@ def check_reasons(uncalled: set) -> int:
 
 def main() -> int:
     build, arguments = Path(sys.argv[1]).resolve(), sys.argv[2:]
-    only_report, lists = "--report" in arguments, "--uncalled" in arguments
-    arguments = [a for a in arguments if a not in ("--report", "--uncalled")]
-    failed = 0 if only_report else run_tests(build, arguments)
+    only_report, only_kept, lists = ("--report" in arguments, "--kept" in arguments, "--uncalled" in arguments)
+    arguments = [a for a in arguments if a not in ("--report", "--kept", "--uncalled")]
+    failed = 0 if only_report else run_tests(build, arguments, only_kept)
     data = export(build)
     by_folder(data["files"])
     uncalled = uncalled_functions(data["functions"])
     if lists:
         print("\n".join(sorted(uncalled)))
-    return check_reasons(uncalled) or failed
+    return failed if only_kept else check_reasons(uncalled) or failed
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing: small faults are put into the sources; each must be noticed by a test.
 
-    tests/mutants.py BUILD [--area NAME] [--count N] [--seed N]
+    tests/mutants.py BUILD [--area NAME] [--count N] [--seed N] [--only TEXT]
 
 All faults of an area are compiled at once, behind a number that GXC_MUTANT chooses, so that a mutant costs a run of
 the area's tests and no build. A mutant is known by file, function, kind and text, the second of a name on by its number
@@ -351,7 +351,7 @@ def known_survivors() -> dict:
     return dict(tuple(part.strip() for part in line.rsplit(" | ", 1)) for line in lines if line and line[0] != "#")
 
 
-def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
+def run_area(b: Path, area: str, count: int, seed: int, only: list) -> tuple:
     """(mutants, killed, survivors without a reason)"""
     globs, tests = AREAS[area][0], found_tests(AREAS[area][1])
     paths = sorted({str(p.relative_to(ROOT)) for g in globs for p in ROOT.glob(g)})
@@ -359,6 +359,8 @@ def run_area(b: Path, area: str, count: int, seed: int) -> tuple:
     all_of_them = [m for p in paths for m in found[p]]
     names = {place: name for p in paths for place, name in keys_of(p, found[p]).items()}
     random.Random(seed).shuffle(all_of_them)
+    if only:
+        all_of_them = [m for m in all_of_them if any(text in names[m.path, m.start, m.end, m.kind] for text in only)]
     whole = [m for m in all_of_them if m.kind != "dropped-statement" or is_statement(m)]
     numbered = dict(enumerate(apart(whole)[:count], 1))
     numbered = build(b, numbered, tests)
@@ -393,13 +395,14 @@ def main() -> int:
     p.add_argument("--area", choices=AREAS, action="append", help="of these only")
     p.add_argument("--count", type=int, default=60, help="mutants of each area")
     p.add_argument("--seed", type=int, default=1, help="which of them")
+    p.add_argument("--only", action="append", default=[], metavar="TEXT", help="those with this in their names")
     a = p.parse_args()
     b = Path(a.build).resolve()
     link_beside(b / "mutants", b, ["programs", "libgxemu.so"])
     others = ["libgxemu.so", "libgxrt.so", "gxc-cudnn", "libgxc-nodriver.so", "tileir"]
     link_beside(b / "mutants" / "lit", b, ["gxrun", *others])
     link_beside(b / "mutants" / "lit-run", b, ["gxc", "libgxc.so", *others])
-    results = [run_area(b, area, a.count, a.seed) for area in a.area or AREAS]
+    results = [run_area(b, area, a.count, a.seed, a.only) for area in a.area or AREAS]
     total, killed = sum(r[0] for r in results), sum(r[1] for r in results)
     print(f"{total} mutants, {killed} killed ({100 * killed / max(total, 1):.1f} %)")
     return 1 if any(r[2] for r in results) else 0

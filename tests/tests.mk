@@ -1,7 +1,8 @@
 # What tests and measures gxc; the Makefile includes it.
 #
 #   make check          everything that needs no GPU       make check-unit     the unit tests
-#   make coverage       what of the code make check reaches (ARGS=--report: the last run; ARGS=--uncalled)
+#   make coverage       what of the code make check reaches (ARGS=--report: the last run; ARGS=--uncalled;
+#                       ARGS=--kept: what the kept inputs of fuzzing reach)
 #   make mutants        small faults in the code: which of them no test notices
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
 #   make fuzz-damaged   a million damaged inputs a target, without sanitizers: thousands a second

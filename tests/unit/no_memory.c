@@ -270,11 +270,39 @@ static bool world_of_environment(void)
     return true;
 }
 
+static void take_one(void *user, uint32_t rank, const void *bytes, size_t size)
+{
+    (void)user, (void)bytes;
+    assert_int_equal(rank, 0);
+    assert_int_equal(size, 1);
+}
+
+/* The other rank does not come. */
+static bool gather(void)
+{
+    unsigned long later = left;
+    gxrt_world *world;
+    left = 0;
+    assert_int_equal(gxrt_world_create(0, 2, store, &world), GXRT_OK);
+    left = later;
+    gxrt_status st = gxrt_world_gather(world, "x", 1, 0, take_one, NULL);
+    left = 0;
+    bool has_memory = st == GXRT_WORLD_FAILED &&
+                      strstr(gxrt_last_error(), "Cannot allocate memory") == NULL;
+    if (has_memory)
+        assert_non_null(strstr(gxrt_last_error(), "gather-0-1-0"));
+    else
+        assert_true(st == GXRT_WORLD_FAILED || lacks_memory(st));
+    gxrt_world_destroy(world);
+    return has_memory;
+}
+
 static void test_worlds(void **state)
 {
     (void)state;
     snprintf(store, sizeof store, "file:/tmp/gxc-no-memory-%ld", (long)getpid());
     each_fails(make_world);
+    each_fails(gather);
     assert_int_not_equal(access(store + 5, F_OK), 0);
     setenv("GXRT_RANK", "0", 1);
     setenv("GXRT_WORLD_SIZE", "2", 1);

@@ -207,11 +207,27 @@ static void test_gather(void **state)
     gxrt_world_destroy(world);
 }
 
+/* Others that do not come are named, and nothing is taken of what has come. */
+static void test_gather_alone(void **state)
+{
+    (void)state;
+    char store[] = "file:/tmp/gxc-gather-XXXXXX";
+    Gather g = {0};
+    gxrt_world *world;
+    char *path = store + strlen("file:");
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(gxrt_world_create(1, 2, store, &world), GXRT_OK);
+    assert_int_equal(gxrt_world_gather(world, "x", 1, 0, take, &g), GXRT_WORLD_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "gather-0-0-0"));
+    assert_int_equal(g.next, 0);
+    gxrt_world_destroy(world); /* with the folder */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launchers), cmocka_unit_test(test_local_ranks),
+        cmocka_unit_test(test_launchers),   cmocka_unit_test(test_local_ranks),
         cmocka_unit_test(test_no_launcher), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_gather)};
+        cmocka_unit_test(test_gather),      cmocka_unit_test(test_gather_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
