@@ -66,9 +66,9 @@ static void test_failing_calls(void **state)
     expect_fault("GXEMU_FAIL_CALL", "ncclAllReduce:1", 1,
                  "in command 0 (all-reduce) of HLO instruction all-reduce.1");
     expect_fault("GXEMU_FAIL_CALL", "ncclReduceScatter:3", 1,
-                 "(reduce-scatter) of HLO instruction reduce-scatter.3");
+                 "in command 2 (reduce-scatter) of HLO instruction reduce-scatter.3");
     expect_fault("GXEMU_FAIL_CALL", "ncclSend:5", 1,
-                 "(all-to-all) of HLO instruction all-to-all.4");
+                 "in command 3 (all-to-all) of HLO instruction all-to-all.4");
     expect_fault("GXEMU_FAIL_CALL", "ncclCommInitRankConfig:2", 1,
                  "ncclCommInitRankConfig");
     expect_fault("GXEMU_FAIL_CALL", "ncclCommSplit:3", 1, "ncclCommSplit");

@@ -8,6 +8,7 @@
 
 #include "passes/pipeline.h"
 #include "passes/settings.h"
+#include "tests/random/emulate.h"
 
 /* Room for a word; too many words are the last one. */
 static const char *keep(Choice *c, const char *format, ...) GXC_FORMAT(2, 3);
@@ -232,6 +233,8 @@ void choice_make(Choice *c, const char *run, const uint8_t bytes[CHOICE_BYTES])
     if (bytes[CHOICE_DEVICES] != 0) {
         c->options.replicas = 1 + bytes[CHOICE_DEVICES] % 4;
         c->options.partitions = 1 + bytes[CHOICE_DEVICES] / 4 % 3;
+        if (c->options.replicas * c->options.partitions > MOST_DEVICES)
+            c->options.partitions = MOST_DEVICES / c->options.replicas;
     }
     choose_flags(c, bytes[CHOICE_FLAGS]);
 }
