@@ -25,11 +25,15 @@ def tool(name: str) -> str:
     return subprocess.run(["clang", f"-print-prog-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+def counts(build: Path, only_kept: bool) -> Path:
+    return build / ("profile-kept" if only_kept else "profile")
+
+
 def run_tests(build: Path, arguments: list, only_kept: bool) -> int:
     for fetched in ("cuda", "tileir"):  # what `make setup` fetched, which tests look for in the build
         if (ROOT / "build" / fetched).is_dir() and not os.path.lexists(build / fetched):
             (build / fetched).symlink_to(Path("..") / fetched)
-    profile = build / "profile"
+    profile = counts(build, only_kept)
     profile.mkdir(exist_ok=True)
     for old in profile.iterdir():
         old.unlink()
@@ -45,11 +49,11 @@ def run_tests(build: Path, arguments: list, only_kept: bool) -> int:
     return subprocess.run([ROOT / "tests" / "run", *without, *arguments], env=env, cwd=ROOT).returncode
 
 
-def export(build: Path) -> dict:
-    raw = sorted(map(str, (build / "profile").glob("*.profraw")))
+def export(build: Path, profile: Path) -> dict:
+    raw = sorted(map(str, profile.glob("*.profraw")))
     if not raw:
-        sys.exit(f"coverage: nothing was counted in {build}/profile")
-    merged = str(build / "merged.profdata")
+        sys.exit(f"coverage: nothing was counted in {profile}")
+    merged = f"{profile}.profdata"
     subprocess.run([tool("llvm-profdata"), "merge", "-o", merged, *raw], check=True)
     objects = [a for p in PROGRAMS[1:] for a in ("-object", str(build / p))]
     text = subprocess.run([tool("llvm-cov"), "export", "-instr-profile", merged, "-skip-expansions", str(build / PROGRAMS[0]), *objects],
@@ -105,7 +109,7 @@ def main() -> int:
     only_report, only_kept, lists = ("--report" in arguments, "--kept" in arguments, "--uncalled" in arguments)
     arguments = [a for a in arguments if a not in ("--report", "--kept", "--uncalled")]
     failed = 0 if only_report else run_tests(build, arguments, only_kept)
-    data = export(build)
+    data = export(build, counts(build, only_kept))
     by_folder(data["files"])
     uncalled = uncalled_functions(data["functions"])
     if lists:
