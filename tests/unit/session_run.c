@@ -35,6 +35,97 @@ static void test_loop(void **state)
     close_program(&p);
 }
 
+static void copy_bytes(Maker *m, uint32_t to, uint64_t at, uint32_t from,
+                       uint64_t from_at, uint64_t bytes)
+{
+    PlanArg copy[2] = {writes(maker_slice(m, to, at, bytes)),
+                       reads(maker_slice(m, from, from_at, bytes))};
+    maker_command(m, PLAN_COPY, 0, copy, 2);
+}
+
+static uint32_t allocation_of(const Maker *m, uint32_t slice)
+{
+    return m->b.slices[slice].allocation;
+}
+
+/* Copies of one byte each: the word is turned round. One that fails is named. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    uint32_t in = maker_value(&m, false, 1, PLAN_NONE, PLAN_ALIAS_NONE),
+             out = maker_value(&m, true, 1, PLAN_NONE, PLAN_ALIAS_NONE);
+    for (uint64_t i = 0; i < 4; i++)
+        copy_bytes(&m, allocation_of(&m, out), 3 - i, allocation_of(&m, in), i, 1);
+    Program p = open_program(&m, "", 0);
+    gxrt_session *s = open_session(&p);
+    int32_t x = 0x01020304, y = 0;
+    const size_t one = 1;
+    assert_int_equal(
+        run_program(s, 1, (int32_t *[]){&x}, &one, 1, (int32_t *[]){&y}, &one, NULL),
+        GXRT_OK);
+    assert_int_equal(y, 0x04030201);
+    gxrt_session_destroy(s);
+    bool is_named = false;
+    gxrt_status st = GXRT_DEVICE_FAILED;
+    for (int call = 1; st != GXRT_OK; call++) {
+        s = open_session(&p);
+        fake_calls = 0;
+        fake_fail_at = call;
+        st = run_program(s, 1, (int32_t *[]){&x}, &one, 1, (int32_t *[]){&y}, &one, NULL);
+        fake_fail_at = 0;
+        is_named |= st != GXRT_OK && strstr(gxrt_last_error(), "in command 2 (copy) of");
+        gxrt_session_destroy(s);
+    }
+    assert_true(is_named);
+    close_program(&p);
+}
+
+static int undefined; /* pieces of memory that have no contents any more */
+
+static CUresult undefine(CUdeviceptr at, size_t bytes, CUstream stream)
+{
+    (void)at, (void)stream;
+    assert_int_equal(bytes, 48);
+    undefined++;
+    return CUDA_SUCCESS;
+}
+
+/* An emulator is told of each temporary allocation, and of no more than there are: the records of slices that follow
+ * look like one here. */
+static void test_undefined(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    enum { TEMPS = 2 }; /* PLAN_TEMP is the argument's number, too */
+    for (uint32_t i = 0; i < TEMPS; i++)
+        maker_allocation(&m, PLAN_TEMP, 0, 48);
+    uint32_t source = maker_slice(&m, PLAN_TEMP, 16, 4);
+    uint32_t in = maker_value(&m, false, 8, PLAN_NONE, PLAN_ALIAS_NONE),
+             out = maker_value(&m, true, 1, PLAN_NONE, PLAN_ALIAS_NONE);
+    assert_int_equal(m.b.slices[in].allocation, PLAN_TEMP);
+    maker_command(&m, PLAN_COPY, 0, (PlanArg[]){writes(out), reads(source)}, 2);
+    Program p = open_program(&m, "", 0);
+    gxrt_session *s = open_session(&p);
+    CudaApi emulator = fake_api;
+    emulator.emulated = true;
+    emulator.emu_undefine = undefine;
+    s->cuda = &emulator;
+    int32_t x[8] = {[4] = 5}, y = 0;
+    const size_t one = 1, eight = 8;
+    undefined = 0;
+    assert_int_equal(
+        run_program(s, 1, (int32_t *[]){x}, &eight, 1, (int32_t *[]){&y}, &one, NULL),
+        GXRT_OK);
+    assert_int_equal(y, 5);
+    assert_int_equal(undefined, TEMPS);
+    s->cuda = &fake_api;
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
 static void run_image(Program *p, uint32_t grid, uint32_t block)
 {
     gxrt_session *s = open_session(p);
@@ -537,6 +628,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_undefined),
         cmocka_unit_test(test_predicate),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_no_stream_lent),
