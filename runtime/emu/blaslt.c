@@ -288,18 +288,38 @@ static uint64_t op_columns(const MatmulMatrix *x)
     return x->is_transposed ? x->rows : x->columns;
 }
 
-/* The library's rules for block scales: k contiguous, 8-bit floats by 32 with e8m0, e2m1 by 16
- * with e4m3. */
+/* What the library scales: 8-bit floats by 32 with e8m0 or with numbers of f32, e2m1 by 16 with e4m3. */
 static bool scales_set(MatmulMatrix *x, int32_t mode, const void *data)
 {
+    static const struct {
+        MatmulScales scales;
+        bool is_byte; /* of what is scaled */
+    } modes[] = {
+        [CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3] = {{SCALES_IN_TILES, NULL, DT_F8E4M3FN,
+                                                       16},
+                                                      false},
+        [CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0] = {{SCALES_IN_TILES, NULL,
+                                                       DT_F8E8M0FNU, 32},
+                                                      true},
+        [CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F] = {{SCALES_OF_LINES, NULL, DT_F32,
+                                                         1},
+                                                        true},
+        [CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F] = {{SCALES_BY_BLOCKS, NULL, DT_F32,
+                                                      128},
+                                                     true},
+        [CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F] = {{SCALES_OF_SQUARES, NULL, DT_F32,
+                                                          128},
+                                                         true},
+    };
     bool is_byte = x->type == DT_F8E4M3FN || x->type == DT_F8E5M2;
     if (mode == 0)
         return x->type != DT_F4E2M1FN;
-    if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 && is_byte)
-        x->scales = (MatmulScales){data, DT_F8E8M0FNU, 32};
-    else if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 && x->type == DT_F4E2M1FN)
-        x->scales = (MatmulScales){data, DT_F8E4M3FN, 16};
-    return x->scales.block != 0;
+    if (mode < 0 || (size_t)mode >= sizeof modes / sizeof *modes ||
+        modes[mode].is_byte != is_byte || (!is_byte && x->type != DT_F4E2M1FN))
+        return false;
+    x->scales = modes[mode].scales;
+    x->scales.data = data;
+    return true;
 }
 
 static bool is_aligned(uint64_t bytes)
@@ -310,10 +330,32 @@ static bool is_aligned(uint64_t bytes)
 /* The tensor cores read blocks along k: both matrices k first, lines whole vectors. */
 static bool scales_fit(const MatmulMatrix *x, bool is_transposed)
 {
-    return x->scales.block == 0 ||
+    bool is_tiled = x->scales.order == SCALES_IN_TILES;
+    return x->scales.order == SCALES_NONE ||
            (!x->is_row_major && x->is_transposed == is_transposed && x->ld >= 0 &&
             is_aligned((uint64_t)x->ld * dtype_info[x->type].bits / 8) &&
-            x->rows % x->scales.block == 0);
+            x->rows % (is_tiled ? x->scales.block : 16) == 0);
+}
+
+static bool is_wide_scale(MatmulScaleOrder order)
+{
+    return order == SCALES_OF_LINES || order == SCALES_BY_BLOCKS ||
+           order == SCALES_OF_SQUARES;
+}
+
+/* Both are scaled in one way; by f32, of one product in floats, whose rows and columns are fours where they are by
+ * blocks, and not both in squares. */
+static bool scales_agree(const Matmul *m)
+{
+    MatmulScaleOrder a = m->a.scales.order, b = m->b.scales.order;
+    if (!is_wide_scale(a) && !is_wide_scale(b))
+        return m->a.scales.block == m->b.scales.block;
+    bool is_by_lines = a == SCALES_OF_LINES;
+    return is_wide_scale(a) && is_wide_scale(b) &&
+           is_by_lines == (b == SCALES_OF_LINES) && m->batches == 1 &&
+           dtype_info[m->d.type].bits >= 16 &&
+           (is_by_lines || (m->d.rows % 4 == 0 && m->d.columns % 4 == 0 &&
+                            (a != SCALES_OF_SQUARES || b != SCALES_OF_SQUARES)));
 }
 
 /* Fills everything but the addresses; checks that the emulator can do it. */
@@ -347,13 +389,12 @@ static cublasStatus_t matmul_describe(Matmul *m, cublasLtMatmulDesc_t desc,
         !scales_set(&m->b, desc->scale_mode[1], desc->scale[1]))
         return refuse(
             LT_NOT_SUPPORTED,
-            "the emulator scales blocks of A and B along k only: 32 values of 8 bits "
-            "by e8m0, or 16 values of 4 bits by e4m3");
-    if (!scales_fit(&m->a, true) || !scales_fit(&m->b, false) ||
-        (m->a.scales.block != m->b.scales.block))
+            "the emulator scales A and B only: 8 bits by numbers of f32 or 32 values "
+            "along k by e8m0, 4 bits by 16 values with e4m3");
+    if (!scales_fit(&m->a, true) || !scales_fit(&m->b, false) || !scales_agree(m))
         return refuse(
             LT_NOT_SUPPORTED,
-            "block-scaled products are of a transposed A and a B as it is, with "
+            "scaled products are of a transposed A and a B as it is, scaled alike, with "
             "whole blocks, and columns at multiples of 16 bytes");
     if (desc->pointer_mode != 0 && desc->pointer_mode != 1)
         return refuse(LT_NOT_SUPPORTED, "the emulator has no vectors of alphas");
@@ -507,10 +548,10 @@ static bool matrix_check(const MatmulMatrix *x, uint64_t batches, bool is_read,
 static bool scales_check(const MatmulMatrix *x, uint64_t batches, uint64_t lines,
                          uint64_t k, const char *what, Finding *out)
 {
-    if (x->scales.data == NULL)
+    if (x->scales.order == SCALES_NONE)
         return true;
-    uint64_t scales = (k + x->scales.block - 1) / x->scales.block;
-    return range_check(x->scales.data, matmul_scales_bytes(lines, scales) * batches,
+    return range_check(x->scales.data,
+                       matmul_scales_bytes(&x->scales, lines, k) * batches,
                        x->scales.type, true, what, out);
 }
 
@@ -615,10 +656,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         matmul_describe(&m, desc, a_layout, b_layout, c_layout, d_layout);
     if (status != LT_SUCCESS)
         return status;
-    if ((m.a.scales.block != 0 && m.a.scales.data == NULL) ||
-        (m.b.scales.block != 0 && m.b.scales.data == NULL))
-        return refuse(LT_INVALID_VALUE, "the pointer to block scales is NULL");
-    bool is_scaled = m.a.scales.block != 0 || m.b.scales.block != 0;
+    if ((m.a.scales.order != SCALES_NONE && m.a.scales.data == NULL) ||
+        (m.b.scales.order != SCALES_NONE && m.b.scales.data == NULL))
+        return refuse(LT_INVALID_VALUE, "the pointer to scales is NULL");
+    bool is_scaled = m.a.scales.order != SCALES_NONE || m.b.scales.order != SCALES_NONE;
     if (is_scaled && !is_aligned((uintptr_t)a | (uintptr_t)b | (uintptr_t)d |
                                  (uintptr_t)m.a.scales.data | (uintptr_t)m.b.scales.data))
         return refuse(LT_INVALID_VALUE, "a pointer is not a multiple of 16 bytes");

@@ -22,18 +22,55 @@ uint64_t matrix_elements_bytes(DType t, uint64_t n)
                                   : n * dtype_info[t].storage;
 }
 
-uint64_t matmul_scales_bytes(uint64_t lines, uint64_t scales)
+/* Panels of an operand: `width` lines (rows of op(A), columns of op(B)) side by side for each
+ * k. `lines_are_rows`: whether a line is a row of the stored matrix. */
+typedef struct Panels {
+    bool is_double;
+    uint64_t width, lines, k;
+    void *data;
+} Panels;
+
+static uint64_t divided_up(uint64_t n, uint64_t by)
 {
-    return (lines + 127) / 128 * 128 * ((scales + 3) / 4 * 4);
+    return (n + by - 1) / by;
 }
 
-/* Where the scale of (line, k) lies; lines are rows of op(A) or columns of op(B). */
-static uint64_t matmul_scale_index(uint64_t lines, uint64_t scales, uint64_t batch,
-                                   uint64_t line, uint64_t scale)
+uint64_t matmul_scales_bytes(const MatmulScales *s, uint64_t lines, uint64_t k)
 {
-    uint64_t tile = line / 128 * ((scales + 3) / 4) + scale / 4;
-    return matmul_scales_bytes(lines, scales) * batch + tile * 512 + line % 32 * 16 +
-           line % 128 / 32 * 4 + scale % 4;
+    uint64_t count = 0;
+    if (s->order == SCALES_OF_LINES)
+        count = lines;
+    else if (s->order == SCALES_BY_BLOCKS)
+        count = lines * divided_up(k, s->block);
+    else if (s->order == SCALES_OF_SQUARES)
+        count =
+            divided_up(lines, s->block) * divided_up(divided_up(k, s->block), 4) * 4;
+    else if (s->order == SCALES_IN_TILES)
+        count =
+            divided_up(lines, 128) * 128 * divided_up(divided_up(k, s->block), 4) * 4;
+    return count * dtype_info[s->type].storage;
+}
+
+/* Where the scale of (line, block along k) lies in those of one batch. */
+static uint64_t scale_index(const Panels *p, const MatmulScales *s, uint64_t line,
+                            uint64_t block)
+{
+    uint64_t blocks = divided_up(p->k, s->block);
+    if (s->order == SCALES_BY_BLOCKS)
+        return block * p->lines + line;
+    if (s->order == SCALES_OF_SQUARES)
+        return line / s->block * divided_up(blocks, 4) * 4 + block;
+    uint64_t tile = line / 128 * divided_up(blocks, 4) + block / 4;
+    return tile * 512 + line % 32 * 16 + line % 128 / 32 * 4 + block % 4;
+}
+
+static double scale_get(const Panels *p, const MatmulScales *s, uint64_t batch,
+                        uint64_t line, uint64_t block)
+{
+    const unsigned char *first = s->data + matmul_scales_bytes(s, p->lines, p->k) * batch;
+    double scale = number_get_double(s->type, first + scale_index(p, s, line, block) *
+                                                          dtype_info[s->type].storage);
+    return s->order == SCALES_IN_TILES ? fabs(scale) : scale;
 }
 
 static void kernel_f32(const float *a, const float *b, uint64_t k,
@@ -62,14 +99,6 @@ static int64_t batch_offset(const MatmulMatrix *x, uint64_t batch)
 {
     return x->batch_stride * (int64_t)batch * dtype_info[x->type].bits / 8;
 }
-
-/* Panels of an operand: `width` lines (rows of op(A), columns of op(B)) side by side for each
- * k. `lines_are_rows`: whether a line is a row of the stored matrix. */
-typedef struct Panels {
-    bool is_double;
-    uint64_t width, lines, k;
-    void *data;
-} Panels;
 
 static void panel_set(const Panels *p, uint64_t line, uint64_t k, double value)
 {
@@ -102,19 +131,15 @@ static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
                         uint64_t batch, DType rounds_to)
 {
     const unsigned char *data = x->data + batch_offset(x, batch);
-    const MatmulScales *scales = &x->scales;
-    uint64_t blocks =
-        scales->data == NULL ? 0 : (p->k + scales->block - 1) / scales->block;
+    const MatmulScales *s = &x->scales;
+    bool scales_blocks = s->order != SCALES_NONE && s->order != SCALES_OF_LINES;
     for (uint64_t line = 0; line < p->lines; line++) {
         double scale = 1;
         for (uint64_t k = 0; k < p->k; k++) {
             int64_t at =
                 lines_are_rows ? matrix_index(x, line, k) : matrix_index(x, k, line);
-            if (scales->data != NULL && k % scales->block == 0)
-                scale = fabs(number_get_double(
-                    scales->type,
-                    scales->data + matmul_scale_index(p->lines, blocks, batch, line,
-                                                      k / scales->block)));
+            if (scales_blocks && k % s->block == 0)
+                scale = scale_get(p, s, batch, line, k / s->block);
             double value = scale * matrix_get(x->type, data, at);
             panel_set(p, line, k,
                       rounds_to == DT_INVALID ? value : round_factor(rounds_to, value));
@@ -139,11 +164,20 @@ static double gelu(double x)
     return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
+static double line_scale(const MatmulMatrix *x, uint64_t line)
+{
+    return x->scales.order == SCALES_OF_LINES
+               ? element_get(x->scales.type,
+                             x->scales.data + line * dtype_info[x->scales.type].storage)
+               : 1;
+}
+
 /* Finishes and stores one element of D. */
 static void element_finish(const Matmul *m, uint64_t batch, uint64_t row, uint64_t column,
                            double sum)
 {
-    double value = m->alpha * sum;
+    double value =
+        m->alpha * line_scale(&m->a, row) * line_scale(&m->b, column) * sum;
     if (m->c.data != NULL && m->beta != 0) {
         int64_t at = matrix_index(&m->c, row, column) * dtype_info[m->c.type].storage;
         value +=

@@ -9,10 +9,19 @@
 
 #include "ir/number/number.h"
 
-/* One scale for `block` values along k, in the order that tensor cores read: tiles of 128 rows
- * and 4 scales. Scales have no sign: e4m3's is not looked at. */
+/* How the scales of a factor lie. A line is a row of op(A) or a column of op(B). */
+typedef enum MatmulScaleOrder {
+    SCALES_NONE,
+    SCALES_IN_TILES, /* of 128 lines and 4 scales, as tensor cores read them; no sign: e4m3's is not looked at */
+    SCALES_OF_LINES,  /* one for each */
+    SCALES_BY_BLOCKS, /* those of all lines for a block along k side by side */
+    SCALES_OF_SQUARES /* one for `block` lines, those along k side by side, a multiple of 4 */
+} MatmulScaleOrder;
+
+/* One scale for `block` values along k. */
 typedef struct MatmulScales {
-    const unsigned char *data; /* NULL: none */
+    MatmulScaleOrder order;
+    const unsigned char *data;
     DType type;
     uint32_t block;
 } MatmulScales;
@@ -48,8 +57,8 @@ typedef struct Matmul {
 
 /* Bytes of n elements in device memory. */
 uint64_t matrix_elements_bytes(DType t, uint64_t n);
-/* Bytes of the scales of one batch: lines are padded to 128, scales of a line to 4. */
-uint64_t matmul_scales_bytes(uint64_t lines, uint64_t scales);
+/* Bytes of the scales of one batch. */
+uint64_t matmul_scales_bytes(const MatmulScales *s, uint64_t lines, uint64_t k);
 
 /* Element index of (row, column) in one matrix of a batch. */
 int64_t matrix_index(const MatmulMatrix *x, uint64_t row, uint64_t column);

@@ -46,10 +46,14 @@ enum { /* cublasLtEpilogue_t: a set of bits but for the default */
        CUBLASLT_EPILOGUE_BGRADB = 512
 };
 
-enum { /* cublasLtMatmulMatrixScale_t: one number, or one for so many values along k */
+enum { /* cublasLtMatmulMatrixScale_t: one number, or one for so many values along k; those of f32 one for each line
+          (row of op(A), column of op(B)), for 128 values of a line along k, or for 128 lines of so many */
        CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F = 0,
        CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 = 1,
-       CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 = 2
+       CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 = 2,
+       CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3,
+       CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F = 4,
+       CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F = 5
 };
 
 #endif

@@ -51,6 +51,26 @@ static bool sizes_agree(const PlanMatmul *m)
            m->d.columns == columns && m->c.rows == rows && m->c.columns == columns;
 }
 
+static uint64_t divided_up(uint64_t n, uint64_t by)
+{
+    return n / by + (n % by != 0);
+}
+
+/* Scales of f32: how many there are for a matrix whose columns lie along k. */
+static uint64_t wide_scale_count(const PlanMatrix *m)
+{
+    uint64_t blocks = divided_up(m->rows, 128);
+    switch (m->scale_mode) {
+    case CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F:
+        return m->columns;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F:
+        return plan_multiply(m->columns, blocks);
+    default: /* those of a column of blocks begin at a multiple of four */
+        return plan_multiply(divided_up(m->columns, 128),
+                             plan_multiply(divided_up(blocks, 4), 4));
+    }
+}
+
 /* One scale of a whole matrix, which need not be there; or scales of blocks, in whole tiles of
  * 128 lines and 4 scales, which take 512 bytes each. */
 static bool scales_fit(const Plan *p, const PlanMatrix *m, const PlanArg *a,
@@ -58,6 +78,9 @@ static bool scales_fit(const Plan *p, const PlanMatrix *m, const PlanArg *a,
 {
     if (m->scale_mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) {
         return a->tag == PLAN_ARG_NONE || has_bytes(p, a, sizeof(float));
+    }
+    if (m->scale_mode >= CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F) {
+        return has_bytes(p, a, plan_multiply(wide_scale_count(m), sizeof(float)));
     }
     uint64_t block = m->scale_mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 ? 16 : 32;
     uint64_t tiles = plan_multiply(m->columns / 128 + (m->columns % 128 != 0),
@@ -72,6 +95,18 @@ static bool all_scales_fit(const Plan *p, const PlanMatmul *m, const PlanArg *ar
            scales_fit(p, &m->b, &args[PLAN_MATMUL_SCALE_B], m->batch) &&
            (m->device_factors ? has_bits(p, factors, 2, type_bits(m->scale_type))
                               : factors->tag == PLAN_ARG_NONE);
+}
+
+/* What those of f32 are for: both factors of one product, whose columns lie along k. */
+static bool wide_scales_are_right(const PlanMatmul *m)
+{
+    uint32_t a = m->a.scale_mode, b = m->b.scale_mode;
+    uint32_t outer = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    if (a < outer && b < outer) {
+        return true;
+    }
+    return a >= outer && b >= outer && (a == outer) == (b == outer) && m->batch == 1 &&
+           m->a.transpose == 1 && m->b.transpose == 0;
 }
 
 static bool adds_up(const PlanMatmul *m)
@@ -121,8 +156,9 @@ static bool read_kinds(PlanReader *r, const PlanMatmul *m)
         if (type_bits(matrices[i]->type) == 0) {
             return plan_newer(r, "a matrix of type", matrices[i]->type);
         }
-        if (matrices[i]->scale_mode > (i < 2 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0
-                                             : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)) {
+        if (matrices[i]->scale_mode > (i < 2
+                                           ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
+                                           : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)) {
             return plan_newer(r, "a matrix with scales of mode", matrices[i]->scale_mode);
         }
     }
@@ -146,7 +182,7 @@ bool plan_read_matmuls(PlanReader *r)
         }
         if (!is_matrix(&m->a) || !is_matrix(&m->b) || !is_matrix(&m->c) ||
             !is_matrix(&m->d) || m->fast_accumulation > 1 || m->batch == 0 ||
-            m->batch > INT32_MAX || !sizes_agree(m)) {
+            m->batch > INT32_MAX || !sizes_agree(m) || !wide_scales_are_right(m)) {
             return plan_fail(r, "matrix product %u of the plan is damaged", i);
         }
     }

@@ -483,6 +483,44 @@ static void test_scales(void **state)
     assert_non_null(strstr(refusal(&b), wrong));
 }
 
+/* Scales of f32 lie in their slices, on both sides of one product whose columns lie along k. */
+static void test_wide_scales(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t a, b;
+        uint64_t bytes_a, bytes_b;
+        const char *wrong; /* NULL: nothing */
+    } rows[] = {{3, 3, 512, 512, NULL},
+                {3, 3, 512, 511, "whose scales leave their slices"},
+                {4, 4, 512, 512, NULL},
+                {4, 4, 511, 512, "whose scales leave their slices"},
+                {4, 5, 512, 16, NULL},
+                {5, 4, 15, 512, "whose scales leave their slices"},
+                {3, 4, 512, 512, "matrix product 0 of the plan is damaged"},
+                {3, 0, 512, 512, "matrix product 0 of the plan is damaged"},
+                {0, 5, 512, 512, "matrix product 0 of the plan is damaged"},
+                {6, 6, 512, 512, "a matrix with scales of mode 6"}};
+    PlanBuilder b;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        build_scaled(&b);
+        b.matmuls[0].a.scale_mode = rows[i].a;
+        b.matmuls[0].b.scale_mode = rows[i].b;
+        b.slices[SCALES_A].bytes = rows[i].bytes_a;
+        b.slices[SCALES_B].bytes = rows[i].bytes_b;
+        if (rows[i].wrong == NULL) {
+            expect_read(&b);
+            plan_builder_deinit(&b);
+        } else {
+            assert_non_null(strstr(refusal(&b), rows[i].wrong));
+        }
+    }
+    build_scaled(&b);
+    b.matmuls[0].a.scale_mode = b.matmuls[0].b.scale_mode = 3;
+    b.matmuls[0].b.transpose = 1; /* its scales would be of other lines */
+    assert_non_null(strstr(refusal(&b), "is damaged"));
+}
+
 /* A bias is read, and each row of D has one; sums of a factor are written; without the epilogue there is none. */
 static void test_bias(void **state)
 {
@@ -749,7 +787,7 @@ int main(void)
         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_elf),
         cmocka_unit_test(test_elf_damage),
-        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_scales), cmocka_unit_test(test_wide_scales),
         cmocka_unit_test(test_bias),
         cmocka_unit_test(test_matmul_kinds),
         cmocka_unit_test(test_bounds),
