@@ -10,6 +10,7 @@
 
 #define LEAST_VERSION 120000        /* CUDA 12.0 */
 #define LEAST_VERSION_SCALED 120800 /* CUDA 12.8: scales of blocks */
+#define LEAST_VERSION_ROWS 120900   /* CUDA 12.9: scales of f32 for rows */
 #define ALIGNMENT 16                /* that libgxrt asks of the caller's buffers */
 
 static uint32_t library_type(DType t)
@@ -113,6 +114,8 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
     m.b = operand(lhs, &s.lhs, s.k, s.m);
     m.b.transpose = s.lhs.k_first;
     m.c = m.d = matrix(result, s.n, s.m, false);
+    if (call->scales_rows)
+        m.a.scale_mode = m.b.scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     return m;
 }
 
@@ -230,7 +233,8 @@ void cublaslt_add_matmul(Variant *v, const Instruction *inst)
     int second = call.second == MATMUL_SUMS_LHS || call.second == MATMUL_SUMS_RHS
                      ? PLAN_MATMUL_BIAS
                      : PLAN_MATMUL_AUX;
-    add_command(v, inst, &m, args, second, LEAST_VERSION);
+    add_command(v, inst, &m, args, second,
+                call.scales_rows ? LEAST_VERSION_ROWS : LEAST_VERSION);
 }
 
 void cublaslt_add_block_scaled(Variant *v, const Instruction *call)

@@ -221,6 +221,18 @@ static bool is_scaled(const Behind *b, const Instruction *multiply)
     return false;
 }
 
+/* A product of f8 is multiplied with a number, or with one for each row where the library has that. */
+static bool is_f8_scale(const Behind *b, const Instruction *multiply)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const Instruction *by = multiply->operands[i];
+        if (!is_behind(b, by) && by->op == OP_BROADCAST &&
+            by->operands[0]->shape->rank > 0)
+            return target_has(b->target, FEATURE_F8_ROW_SCALES);
+    }
+    return true;
+}
+
 /* A step that the library compiles a kernel for, behind a convolution. */
 static bool is_convolutions(const Behind *b, const Instruction *step,
                             const Instruction *result)
@@ -242,7 +254,8 @@ static bool is_libraries(const Behind *b, const Instruction *result)
         if (b->target->compiles_graphs && b->list[0]->op == OP_CONVOLUTION &&
             is_convolutions(b, b->list[i], result))
             continue;
-        if ((op != OP_ADD && op != OP_CONVERT && !(may_scale && op == OP_MULTIPLY)) ||
+        if ((op != OP_ADD && op != OP_CONVERT &&
+             !(may_scale && op == OP_MULTIPLY && is_f8_scale(b, b->list[i]))) ||
             (op == OP_ADD && adds_expression(b, b->list[i])))
             return false;
     }

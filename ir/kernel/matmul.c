@@ -293,44 +293,91 @@ static bool may_add(const MatmulCall *call, const Instruction *broadcast)
                                   shape_is_row_major(call->bias->shape)));
 }
 
-bool matmul_scale_fits(const Instruction *x)
+MatmulScale matmul_scale_of(const Instruction *dot, const Instruction *x)
 {
-    return x->op == OP_BROADCAST && x->shape->dtype == DT_F32 &&
-           x->operands[0]->shape->rank == 0;
-}
-
-/* The number that x is multiplied with becomes scale number `i`, or part of alpha; NULL: there is none. */
-static const Instruction *take_scale(const Instruction *fusion, const Instruction *x,
-                                     uint32_t i, MatmulCall *out)
-{
-    for (uint32_t side = 0; side < 2; side++) {
-        if (!matmul_scale_fits(x->operands[side]))
-            continue;
-        const Instruction *number = x->operands[side]->operands[0];
-        if (number->op == OP_CONSTANT)
-            out->alpha *= literal_double(number->literal, 0);
-        else if ((out->scales[i] = outside(fusion, number)) == NULL)
-            return NULL;
-        return x->operands[!side];
+    MatmulShape s;
+    if (x->op != OP_BROADCAST || x->shape->dtype != DT_F32)
+        return MATMUL_NO_SCALE;
+    const Shape *v = x->operands[0]->shape;
+    if (v->rank == 0)
+        return MATMUL_BY_NUMBER;
+    if (!shape_is_row_major(v) || !matmul_shape(dot, &s) || s.batch != 1)
+        return MATMUL_NO_SCALE;
+    Ints dims = inst_ints(x, ATTR_DIMENSIONS);
+    bool is_first = true, is_last = true; /* of the result's dimensions */
+    for (uint32_t i = 0; i < dims.count; i++) {
+        is_first &= dims.data[i] == (int64_t)i;
+        is_last &= dims.data[i] == (int64_t)(x->shape->rank - dims.count + i);
     }
-    return NULL;
+    if (is_last && shape_elements(v) == s.n)
+        return MATMUL_BY_ROWS_OF_RHS;
+    return is_first && shape_elements(v) == s.m ? MATMUL_BY_ROWS_OF_LHS : MATMUL_NO_SCALE;
 }
 
-/* Of a dot of f8: times numbers, rounded to 16 bits. */
+enum { MOST_FACTORS = 4 };
+
+/* A broadcast, or the product of two. */
+static bool is_factor(const Instruction *x)
+{
+    return x->op == OP_BROADCAST ||
+           (x->op == OP_MULTIPLY && x->operands[0]->op == OP_BROADCAST &&
+            x->operands[1]->op == OP_BROADCAST);
+}
+
+/* What the dot is multiplied with becomes a scale, or part of alpha. */
+static bool take_scale(const Instruction *fusion, const Instruction *broadcast,
+                       MatmulCall *out)
+{
+    MatmulScale scale = matmul_scale_of(out->dot, broadcast);
+    const Instruction *x = broadcast->operands[0];
+    if (scale == MATMUL_BY_NUMBER && x->op == OP_CONSTANT) {
+        out->alpha *= literal_double(x->literal, 0);
+        return true;
+    }
+    bool is_by_rows = scale == MATMUL_BY_ROWS_OF_RHS || scale == MATMUL_BY_ROWS_OF_LHS;
+    bool is_first = out->scales[0] == NULL && out->scales[1] == NULL;
+    uint32_t i = is_by_rows ? scale == MATMUL_BY_ROWS_OF_LHS : out->scales[0] != NULL;
+    if (scale == MATMUL_NO_SCALE || out->scales[i] != NULL ||
+        (!is_first && is_by_rows != out->scales_rows))
+        return false;
+    out->scales_rows = is_by_rows;
+    out->scales[i] = outside(fusion, x);
+    return out->scales[i] != NULL;
+}
+
+static bool take_factor(const Instruction *fusion, const Instruction *x, MatmulCall *out)
+{
+    return x->op == OP_BROADCAST ? take_scale(fusion, x, out)
+                                 : take_scale(fusion, x->operands[0], out) &&
+                                       take_scale(fusion, x->operands[1], out);
+}
+
+/* Of a dot of f8: times numbers or rows, rounded to 16 bits. */
 static bool scaled_call(const Instruction *fusion, MatmulCall *out)
 {
-    const Instruction *x = inst_called(fusion, 0)->root;
+    const Instruction *x = inst_called(fusion, 0)->root, *factors[MOST_FACTORS];
+    uint32_t count = 0;
     if (x->op == OP_CONVERT && dtype_is_half(x->shape->dtype))
         x = x->operands[0];
-    for (uint32_t i = 0; i < 2 && x != NULL && x->op == OP_MULTIPLY; i++)
-        x = take_scale(fusion, x, i, out);
-    if (x == NULL || x->op != OP_DOT || !is_marked(x) || x->shape->dtype != DT_F32 ||
+    while (x->op == OP_MULTIPLY && count < MOST_FACTORS) {
+        bool is_first = is_factor(x->operands[0]);
+        factors[count++] = x->operands[!is_first];
+        x = x->operands[is_first];
+        if (!is_factor(factors[count - 1]))
+            return false;
+    }
+    if (x->op != OP_DOT || !is_marked(x) || x->shape->dtype != DT_F32 ||
         !is_f8(x->operands[0]->shape->dtype))
         return false;
     out->dot = x;
     out->lhs = outside(fusion, x->operands[0]);
     out->rhs = outside(fusion, x->operands[1]);
-    return out->lhs != NULL && out->rhs != NULL && shape_is_row_major(fusion->shape);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!take_factor(fusion, factors[i], out))
+            return false;
+    }
+    return out->lhs != NULL && out->rhs != NULL && shape_is_row_major(fusion->shape) &&
+           (!out->scales_rows || (out->scales[0] != NULL && out->scales[1] != NULL));
 }
 
 /* What stands beside the first result. */

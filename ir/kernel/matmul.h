@@ -2,7 +2,8 @@
  * library makes it: backend_config={"library":"cublaslt"}. A marked dot stays alone and becomes a
  * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
  * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both, and relu or gelu of
- * the sum; or, of products of f8, of two numbers that it multiplies them with and of a conversion to 16 bits. A second
+ * the sum; or, of products of f8, of what it multiplies them with - two numbers, or one for each row of either factor -
+ * and of a conversion to 16 bits. A second
  * result may be gelu's argument, or what a factor gives when it is added up along k. */
 #ifndef GXC_IR_KERNEL_MATMUL_H
 #define GXC_IR_KERNEL_MATMUL_H
@@ -34,8 +35,16 @@ bool matmul_side_fits(const Instruction *dot, uint32_t side);
 bool matmul_types_fit(const Instruction *dot);
 /* And on this target. */
 bool matmul_target_has(const Instruction *dot, const Target *t);
-/* `x`, of the result's shape, is one number of f32 in memory. */
-bool matmul_scale_fits(const Instruction *x);
+
+/* How the library multiplies products of f8. */
+typedef enum MatmulScale {
+    MATMUL_NO_SCALE,
+    MATMUL_BY_NUMBER,
+    MATMUL_BY_ROWS_OF_RHS, /* one number for each: all products of one of its rows */
+    MATMUL_BY_ROWS_OF_LHS
+} MatmulScale;
+/* `x` is a broadcast of f32 to the result's shape. Those by rows come in pairs, and only some GPUs have them. */
+MatmulScale matmul_scale_of(const Instruction *dot, const Instruction *x);
 /* Factors of 8 bits: nothing is added to their products. */
 bool matmul_is_8_bit(const Instruction *dot);
 /* The library adds what this broadcast makes: to a dot without batch, along the last dimensions. */
@@ -66,8 +75,9 @@ typedef struct MatmulCall {
     const Instruction *lhs, *rhs;
     const Instruction *bias, *addend; /* or NULL */
     const Instruction
-        *scales[2]; /* numbers of f32 that products of f8 are multiplied with, or NULL */
-    double alpha;   /* a constant, likewise; else 1 */
+        *scales[2];        /* f32 that products of f8 are multiplied with, or NULL */
+    bool scales_rows;      /* the scales are of the rows of rhs and lhs, else numbers */
+    double alpha;          /* a constant, likewise; else 1 */
     Activation activation; /* of all that */
     MatmulSecond second;
     DType type; /* of the result, to which it is rounded once */

@@ -1,5 +1,5 @@
 /* Dots of dequantised f8 are dots of f8, scaled behind: tensor cores multiply f8 twice as fast as 16 bits, and
- * nothing is widened in memory.
+ * nothing is widened in memory. What scales them is one number, or one for each row.
  *
  *   x = bf16[64,64] multiply(convert(f8e4m3fn[64,64] a), bf16[64,64] broadcast(s))
  *   d = bf16[64,64] dot(x, bf16[64,64] convert(f8e4m3fn[64,64] b)), ...
@@ -13,7 +13,7 @@
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
 
-/* An operand: f8, and the number that it is multiplied with. */
+/* An operand: f8, and the broadcast that it is multiplied with. */
 typedef struct Dequantised {
     Instruction *x, *scale; /* scale: NULL if there is none */
 } Dequantised;
@@ -28,20 +28,31 @@ static bool is_half(const Instruction *inst)
     return dtype_is_half(inst->shape->dtype);
 }
 
-static bool is_number(const Instruction *inst)
+/* Operand `side` of the dot is multiplied with it in the same way all along the sums. */
+static bool is_even(const Instruction *dot, uint32_t side, const Instruction *x)
 {
-    return inst->op == OP_BROADCAST && inst->operands[0]->shape->rank == 0;
+    Ints sums =
+        inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
+    if (x->op != OP_BROADCAST)
+        return false;
+    Ints dims = inst_ints(x, ATTR_DIMENSIONS);
+    for (uint32_t i = 0; i < sums.count; i++) {
+        if (ints_contain(dims, sums.data[i]))
+            return false;
+    }
+    return true;
 }
 
-static bool describe(Instruction *operand, Dequantised *out)
+static bool describe(const Instruction *dot, uint32_t side, Dequantised *out)
 {
+    Instruction *operand = dot->operands[side];
     *out = (Dequantised){.x = operand};
     if (!is_half(operand))
         return false;
     for (uint32_t i = 0; i < 2 && operand->op == OP_MULTIPLY; i++) {
-        if (out->scale != NULL || !is_number(operand->operands[i]))
+        if (out->scale != NULL || !is_even(dot, side, operand->operands[i]))
             continue;
-        out->scale = operand->operands[i]->operands[0];
+        out->scale = operand->operands[i];
         out->x = operand->operands[!i];
     }
     if (out->x->op != OP_CONVERT || !is_f8_array(out->x->operands[0]))
@@ -62,16 +73,40 @@ static Instruction *converted(Instruction *like, Instruction *x, DType to)
     return c;
 }
 
-/* x times a number. */
-static Instruction *scaled(Instruction *dot, Instruction *x, Instruction *scale)
+/* The dimension of the dot's result that dimension `d` of operand `side` becomes. */
+static int64_t result_dimension(const Instruction *dot, uint32_t side, int64_t d)
 {
-    Instruction *number = converted(dot, scale, DT_F32);
+    static const AttrId batch_ids[2] = {ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS},
+                        sum_ids[2] = {ATTR_LHS_CONTRACTING_DIMS,
+                                      ATTR_RHS_CONTRACTING_DIMS};
+    Ints batch = inst_ints(dot, batch_ids[side]), sums = inst_ints(dot, sum_ids[side]);
+    int64_t at = batch.count;
+    for (uint32_t i = 0; i < batch.count; i++) {
+        if (batch.data[i] == d)
+            return i;
+    }
+    if (side == 1)
+        at += dot->operands[0]->shape->rank - batch.count - sums.count;
+    for (int64_t i = 0; i < d; i++)
+        at += !ints_contain(batch, i) && !ints_contain(sums, i);
+    return at;
+}
+
+/* x times what an operand of the dot was multiplied with. */
+static Instruction *scaled(Instruction *dot, uint32_t side, Instruction *x,
+                           const Instruction *broadcast, Arena *a)
+{
+    Ints from = inst_ints(broadcast, ATTR_DIMENSIONS);
+    int64_t *dims = ARENA_ARRAY(a, int64_t, from.count + 1u);
+    for (uint32_t i = 0; i < from.count; i++)
+        dims[i] = result_dimension(dot, side, from.data[i]);
+    Instruction *scale = converted(dot, broadcast->operands[0], DT_F32);
     Instruction *b =
-        computation_add(dot->parent, OP_BROADCAST, x->shape, 1, &number, NULL);
+        computation_add(dot->parent, OP_BROADCAST, x->shape, 1, &scale, NULL);
     Instruction *operands[2] = {x, b};
     Instruction *y =
         computation_add(dot->parent, OP_MULTIPLY, x->shape, 2, operands, NULL);
-    inst_set_ints(b, ATTR_DIMENSIONS, NULL, 0);
+    inst_set_ints(b, ATTR_DIMENSIONS, dims, from.count);
     b->span = y->span = dot->span;
     return y;
 }
@@ -91,8 +126,7 @@ static Instruction *rewrite(Instruction *dot, void *context)
     const PassContext *cx = context;
     Dequantised sides[2];
     if (dot->op != OP_DOT || dot->control_count != 0 || !is_left_open(dot) ||
-        !describe(dot->operands[0], &sides[0]) ||
-        !describe(dot->operands[1], &sides[1]) ||
+        !describe(dot, 0, &sides[0]) || !describe(dot, 1, &sides[1]) ||
         (!is_half(dot) && dot->shape->dtype != DT_F32))
         return NULL;
     Instruction *operands[2] = {sides[0].x, sides[1].x};
@@ -108,7 +142,7 @@ static Instruction *rewrite(Instruction *dot, void *context)
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (sides[i].scale != NULL)
-            p = scaled(dot, p, sides[i].scale);
+            p = scaled(dot, i, p, sides[i].scale, cx->scratch);
     }
     return converted(dot, p, dot->shape->dtype);
 }

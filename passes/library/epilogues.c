@@ -8,7 +8,8 @@
  *   ->  fused { ... ROOT y = add(p3, add(dot(p0, p1), broadcast(p2))) }
  *       y = f32[64,512] fusion(a, b, v, x), kind=kCustom, calls=fused, backend_config={"library":"cublaslt"}
  *
- * cuBLASLt multiplies products of f8 with one or two numbers and rounds them to 16 bits.
+ * cuBLASLt multiplies products of f8 with one or two numbers, or on Hopper with one for each row of both factors, and
+ * rounds them to 16 bits.
  *
  * A gelu, or a relu, of such a sum is computed by cuBLASLt, too, in f32: it rounds its result only, and keeps NaN (seen
  * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it). A sum that others read, too
@@ -33,7 +34,7 @@
 #include "passes/simplify/simplify.h"
 
 enum {
-    MOST_SCALED = 6, /* a dot, two numbers, two products, what rounds */
+    MOST_SCALED = 8, /* a dot and what it is multiplied with */
     MOST_STEPS = 4
 };
 
@@ -376,42 +377,101 @@ static Instruction *free_reader(const Epilogues *e, const Instruction *inst)
     return is_free ? next : NULL;
 }
 
-/* Products of f8 are multiplied with one or two numbers and rounded by cuBLASLt. */
+static bool is_rounded(const Instruction *x)
+{
+    return x->op == OP_CONVERT && dtype_is_half(x->shape->dtype);
+}
+
+/* What stands behind a product of f8, all but the last. */
+typedef struct Scaled {
+    Instruction *dot, *last;
+    Instruction *inside[MOST_SCALED]; /* operands first */
+    uint32_t count, numbers;
+    bool by_rows[2]; /* of rhs, of lhs */
+} Scaled;
+
+/* The library needs scales of both factors, or numbers alone. */
+static bool is_whole(const Scaled *s)
+{
+    return s->by_rows[0] == s->by_rows[1] && !(s->by_rows[0] && s->numbers > 0);
+}
+
+static bool take_scale(const Epilogues *e, Scaled *s, Instruction *x)
+{
+    if (s->count == MOST_SCALED || x->control_count != 0)
+        return false;
+    MatmulScale scale = matmul_scale_of(s->dot, x);
+    if (scale == MATMUL_NO_SCALE)
+        return false;
+    if (scale == MATMUL_BY_NUMBER) {
+        bool is_constant = x->operands[0]->op == OP_CONSTANT;
+        s->numbers += !is_constant;
+        s->inside[s->count++] = x;
+        return s->numbers <= 2;
+    }
+    bool *has = &s->by_rows[scale == MATMUL_BY_ROWS_OF_LHS];
+    if (*has || !target_has(e->cx->target, FEATURE_F8_ROW_SCALES))
+        return false;
+    *has = true;
+    s->inside[s->count++] = x;
+    return true;
+}
+
+/* A broadcast, or the product of two that nothing else reads. */
+static bool take_factor(const Epilogues *e, Scaled *s, Instruction *x)
+{
+    if (x->op != OP_MULTIPLY)
+        return take_scale(e, s, x);
+    if (sole_reader(e, x) == NULL || e->is_waited_for[x->id] || x->control_count != 0 ||
+        e->forward[x->id] != NULL || x->operands[0] == x->operands[1] ||
+        !take_scale(e, s, x->operands[0]) || !take_scale(e, s, x->operands[1]) ||
+        s->count == MOST_SCALED)
+        return false;
+    s->inside[s->count++] = x;
+    return true;
+}
+
+/* One more step; false: there is none that the library makes. */
+static bool grow_scaled(const Epilogues *e, Scaled *s)
+{
+    Instruction *next = free_reader(e, s->last);
+    if (next == NULL || s->count == MOST_SCALED || is_rounded(s->last))
+        return false;
+    s->inside[s->count++] = s->last;
+    if (next->op == OP_MULTIPLY && next->operands[0] != next->operands[1]) {
+        if (!take_factor(e, s, next->operands[next->operands[0] == s->last]))
+            return false;
+    } else if (!is_rounded(next) || !is_whole(s)) {
+        return false;
+    }
+    s->last = next;
+    return true;
+}
+
+/* Products of f8 are multiplied and rounded by cuBLASLt. */
 static bool add_scales(Epilogues *e, Instruction *dot)
 {
-    Instruction *inside[MOST_SCALED], *last = dot;
-    uint32_t n = 0, scales = 0, spare = 0;
-    for (Instruction *next; (next = free_reader(e, last)) != NULL; last = next) {
-        bool is_scaling = next->op == OP_MULTIPLY && scales < 2 &&
-                          next->operands[0] != next->operands[1];
-        Instruction *by = NULL;
-        if (is_scaling)
-            by = next->operands[next->operands[0] == last];
-        bool rounds = next->op == OP_CONVERT && dtype_is_half(next->shape->dtype);
-        if (!rounds && (!is_scaling || !matmul_scale_fits(by) || by->control_count != 0))
-            break;
-        inside[n++] = last;
-        if (is_scaling)
-            inside[n++] = by;
-        scales += is_scaling;
-        if (rounds) {
-            last = next;
-            break;
-        }
-    }
-    if (last == dot || dot->shape->dtype != DT_F32)
+    Scaled next = {.dot = dot, .last = dot}, s = next;
+    uint32_t spare = 0;
+    if (dot->shape->dtype != DT_F32)
         return false;
-    Instruction *fusion = fusion_wrap(last);
-    for (uint32_t i = n; i-- > 0;)
-        fusion_merge(fusion, inside[i], inside[i]->op != OP_BROADCAST, &spare,
+    while (grow_scaled(e, &next)) {
+        if (is_whole(&next))
+            s = next;
+    }
+    if (s.last == dot)
+        return false;
+    Instruction *fusion = fusion_wrap(s.last);
+    for (uint32_t i = s.count; i-- > 0;)
+        fusion_merge(fusion, s.inside[i], s.inside[i]->op != OP_BROADCAST, &spare,
                      e->cx->scratch);
     inst_set_int(fusion, ATTR_KIND, FUSION_CUSTOM);
     matmul_set_library(fusion);
-    for (uint32_t i = 0; i < n; i++) {
-        if (inside[i]->op != OP_BROADCAST || sole_reader(e, inside[i]) != NULL)
-            e->forward[inside[i]->id] = fusion;
+    for (uint32_t i = 0; i < s.count; i++) {
+        if (s.inside[i]->op != OP_BROADCAST || sole_reader(e, s.inside[i]) != NULL)
+            e->forward[s.inside[i]->id] = fusion;
     }
-    e->forward[last->id] = fusion;
+    e->forward[s.last->id] = fusion;
     e->cx->counts.library_epilogues++;
     return true;
 }

@@ -43,11 +43,9 @@ uint64_t matmul_scales_bytes(const MatmulScales *s, uint64_t lines, uint64_t k)
     else if (s->order == SCALES_BY_BLOCKS)
         count = lines * divided_up(k, s->block);
     else if (s->order == SCALES_OF_SQUARES)
-        count =
-            divided_up(lines, s->block) * divided_up(divided_up(k, s->block), 4) * 4;
+        count = divided_up(lines, s->block) * divided_up(divided_up(k, s->block), 4) * 4;
     else if (s->order == SCALES_IN_TILES)
-        count =
-            divided_up(lines, 128) * 128 * divided_up(divided_up(k, s->block), 4) * 4;
+        count = divided_up(lines, 128) * 128 * divided_up(divided_up(k, s->block), 4) * 4;
     return count * dtype_info[s->type].storage;
 }
 
@@ -176,8 +174,7 @@ static double line_scale(const MatmulMatrix *x, uint64_t line)
 static void element_finish(const Matmul *m, uint64_t batch, uint64_t row, uint64_t column,
                            double sum)
 {
-    double value =
-        m->alpha * line_scale(&m->a, row) * line_scale(&m->b, column) * sum;
+    double value = m->alpha * line_scale(&m->a, row) * line_scale(&m->b, column) * sum;
     if (m->c.data != NULL && m->beta != 0) {
         int64_t at = matrix_index(&m->c, row, column) * dtype_info[m->c.type].storage;
         value +=

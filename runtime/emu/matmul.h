@@ -13,7 +13,7 @@
 typedef enum MatmulScaleOrder {
     SCALES_NONE,
     SCALES_IN_TILES, /* of 128 lines and 4 scales, as tensor cores read them; no sign: e4m3's is not looked at */
-    SCALES_OF_LINES,  /* one for each */
+    SCALES_OF_LINES, /* one for each */
     SCALES_BY_BLOCKS, /* those of all lines for a block along k side by side */
     SCALES_OF_SQUARES /* one for `block` lines, those along k side by side, a multiple of 4 */
 } MatmulScaleOrder;

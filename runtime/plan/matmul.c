@@ -156,9 +156,8 @@ static bool read_kinds(PlanReader *r, const PlanMatmul *m)
         if (type_bits(matrices[i]->type) == 0) {
             return plan_newer(r, "a matrix of type", matrices[i]->type);
         }
-        if (matrices[i]->scale_mode > (i < 2
-                                           ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
-                                           : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)) {
+        if (matrices[i]->scale_mode > (i < 2 ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
+                                             : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)) {
             return plan_newer(r, "a matrix with scales of mode", matrices[i]->scale_mode);
         }
     }

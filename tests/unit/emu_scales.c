@@ -144,9 +144,9 @@ static void test_scales(void **state)
     (void)state;
     static const int32_t good[][2] = {
         {OUTER, OUTER}, {PIECES, PIECES}, {PIECES, SQUARES}, {SQUARES, PIECES}};
-    static const int32_t bad[][2] = {{SQUARES, SQUARES}, {OUTER, PIECES}, {SQUARES, OUTER},
-                                     {OUTER, 0},         {0, PIECES},     {PIECES, 2},
-                                     {6, 6}};
+    static const int32_t bad[][2] = {
+        {SQUARES, SQUARES}, {OUTER, PIECES}, {SQUARES, OUTER}, {OUTER, 0}, {0, PIECES},
+        {PIECES, 2},        {6, 6}};
     cublasLtHandle_t handle;
     CUcontext context;
     check(cuInit(0));
