@@ -100,7 +100,7 @@ static void test_matrices(void **state)
         {PRODUCT(a.type), CUDA_R_16F, 1000, type},
         {PRODUCT(d.type), CUDA_R_16F, 1000, type},
         {PRODUCT(c.scale_mode), 0, 1, mode},
-        {PRODUCT(b.scale_mode), 0, CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 + 1, mode},
+        {PRODUCT(b.scale_mode), 0, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F + 1, mode},
         {PRODUCT(epilogue), CUBLASLT_EPILOGUE_RELU, 3, "epilogue"},
         {PRODUCT(epilogue), CUBLASLT_EPILOGUE_GELU, 34, "epilogue"},
         {PRODUCT(epilogue), CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, "bias"},
