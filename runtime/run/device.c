@@ -207,6 +207,21 @@ gxrt_status device_create(Device *d)
     return st;
 }
 
+void device_drop_timings(Device *d)
+{
+    const CudaApi *cuda = d->session->cuda;
+    for (size_t i = 0; i < d->timing_count; i++) {
+        cuda->event_destroy(d->timings[i].start);
+        if (d->timings[i].end) {
+            cuda->event_destroy(d->timings[i].end);
+        }
+    }
+    free(d->timings);
+    d->timings = NULL;
+    d->timing_count = 0;
+    d->timing_capacity = 0;
+}
+
 void device_destroy(Device *d)
 {
     const CudaApi *cuda = d->session->cuda;
@@ -222,6 +237,7 @@ void device_destroy(Device *d)
         if (d->flag) {
             cuda->host_free(d->flag);
         }
+        device_drop_timings(d);
         destroy_events(cuda, d->signals, p->info->signal_count);
         destroy_events(cuda, d->async, 2 * (size_t)p->info->async_count);
         destroy_events(cuda, d->joins, p->streams_count);

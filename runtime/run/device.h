@@ -8,5 +8,7 @@
  * gives back: that takes a device in any state. */
 gxrt_status device_create(Device *d);
 void device_destroy(Device *d);
+/* Events of a profile; in its context. */
+void device_drop_timings(Device *d);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "runtime/collective/collective.h"
+#include "runtime/run/device.h"
 #include "runtime/run/fork.h"
 #include "runtime/run/session.h"
 
@@ -87,27 +88,18 @@ static gxrt_status report_timings(Device *d, void (*event)(void *, const gxrt_ev
 static gxrt_status finish_profile(Device *d, gxrt_status st,
                                   void (*event)(void *, const gxrt_event *), void *user)
 {
-    const CudaApi *cuda = d->session->cuda;
-    if (device_enter(d) == GXRT_OK) {
-        CUresult r = wait_context(d);
-        if (st == GXRT_OK) {
-            st = r == CUDA_SUCCESS
-                     ? report_timings(d, event, user)
-                     : device_error(d, "cuCtxSynchronize", r, "gxrt_profile");
-        }
-        for (size_t i = 0; i < d->timing_count; i++) {
-            cuda->event_destroy(d->timings[i].start);
-            if (d->timings[i].end) {
-                cuda->event_destroy(d->timings[i].end);
-            }
-        }
-        device_leave(d);
-    }
-    free(d->timings);
-    d->timings = NULL;
-    d->timing_count = 0;
-    d->timing_capacity = 0;
     d->profiling = false;
+    gxrt_status entered = device_enter(d);
+    if (entered != GXRT_OK) { /* the session has failed: its end drops them */
+        return st == GXRT_OK ? entered : st;
+    }
+    CUresult r = wait_context(d);
+    if (st == GXRT_OK) {
+        st = r == CUDA_SUCCESS ? report_timings(d, event, user)
+                               : device_error(d, "cuCtxSynchronize", r, "gxrt_profile");
+    }
+    device_drop_timings(d);
+    device_leave(d);
     return st;
 }
 

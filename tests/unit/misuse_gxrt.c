@@ -362,7 +362,7 @@ static void test_options(void **state)
     options.devices = (const int[]){-1};
     refused(&options, GXRT_INVALID_ARGUMENT, "devices[0] is -1");
     options.devices = (const int[]){1 << 20};
-    refused(&options, GXRT_WRONG_DEVICE, "CUDA device 1048576");
+    refused(&options, GXRT_WRONG_DEVICE, "(the last is CUDA device 1048576)");
     options = options_of(UINT32_MAX);
     refused(&options, GXRT_WRONG_DEVICE, "needs 4294967295 devices");
     static const double times[] = {-1, 1e300};
@@ -474,6 +474,21 @@ static void test_buffers(void **state)
     b = f.argument;
     b.struct_size = sizeof b - 1;
     wrong_buffer(&f, b, "struct_size of its gxrt_buffer");
+    for (int i = 0; i < 2; i++) { /* of what the last run has had, less */
+        gxrt_run run = f.run;
+        const gxrt_buffer *whole = i ? f.run.results : f.run.arguments;
+        *(i ? &run.results : &run.arguments) = &b;
+        b = *whole;
+        expect_works(&f);
+        b.bytes = BYTES - 1;
+        invalid(gxrt_execute(f.session, 1, &run), "has 3999 bytes, 4000 are needed");
+        b = *whole;
+        b.struct_size = sizeof b - 1;
+        invalid(gxrt_execute(f.session, 1, &run), "struct_size of its gxrt_buffer");
+        b = *whole;
+        b.dtype = "";
+        invalid(gxrt_execute(f.session, 1, &run), "the buffer holds ");
+    }
     gxrt_buffer gone = f.argument;
     ok(gxrt_allocate(f.session, 0, BYTES, &gone.data));
     gxrt_free(f.session, 0, gone.data);

@@ -237,20 +237,24 @@ static void test_predicate(void **state)
     close_program(&p);
 }
 
-/* Every call fails once, in opening, running and closing: an error with text, and no leak. */
-static void fail_every_call(Program (*make)(void), gxrt_status (*use)(gxrt_session *))
+/* Every call fails once, in opening, running and closing: an error with text, unless the program has another kernel
+ * for one that cannot be loaded, and no leak. */
+static void fail_every_call(Program (*make)(void), gxrt_status (*use)(gxrt_session *),
+                            bool has_another)
 {
     Program p = make();
     int n = 1;
     for (bool failed = true; failed; n++) {
         gxrt_session *s = NULL;
-        fake_calls = 0;
+        fake_calls = fake_failures = 0;
         fake_fail_at = n;
         gxrt_session_options options = {.struct_size = sizeof options};
         gxrt_status st = session_create(p.program, &options, &fake_api, NULL, NULL, &s);
         if (st == GXRT_OK)
             st = use(s);
         failed = fake_calls >= n;
+        if (!has_another)
+            assert_true(fake_failures == 0 || st != GXRT_OK); /* nobody loses it */
         if (st != GXRT_OK)
             assert_true(strlen(gxrt_last_error()) > 10);
         gxrt_session_destroy(s);
@@ -391,14 +395,42 @@ static void test_no_stream_lent(void **state)
     close_program(&p);
 }
 
+static void no_event(void *user, const gxrt_event *event)
+{
+    (void)user, (void)event;
+}
+
+/* Measuring does not hide that a command before has failed. */
+static gxrt_status profile_streams(gxrt_session *s)
+{
+    gxrt_buffer b[3];
+    gxrt_status st = GXRT_OK;
+    for (size_t i = 0; i < 3; i++) {
+        b[i] = (gxrt_buffer){.struct_size = sizeof *b, .bytes = 16};
+        st = st == GXRT_OK ? gxrt_allocate(s, 0, 16, &b[i].data) : st;
+    }
+    const gxrt_run run = {sizeof run, NULL, b, 1, b + 1, 2};
+    if (st == GXRT_OK) {
+        memset(b[0].data, 0, 16);
+        st = gxrt_profile(s, 1, &run, no_event, NULL);
+    }
+    int stop = fake_fail_at;
+    fake_fail_at = 0;
+    for (size_t i = 0; i < 3; i++)
+        gxrt_free(s, 0, b[i].data);
+    fake_fail_at = stop;
+    return st;
+}
+
 static void test_fail_every_call(void **state)
 {
     (void)state;
-    fail_every_call(loop_program, use_loop);
-    fail_every_call(predicate_program, use_predicate);
-    fail_every_call(stream_program, use_streams);
+    fail_every_call(loop_program, use_loop, false);
+    fail_every_call(predicate_program, use_predicate, false);
+    fail_every_call(stream_program, use_streams, false);
+    fail_every_call(stream_program, profile_streams, false);
     fake_driver = 13010; /* that compiles PTX and bytecode */
-    fail_every_call(portable_program, use_addition);
+    fail_every_call(portable_program, use_addition, true);
     fake_driver = 13000;
 }
 

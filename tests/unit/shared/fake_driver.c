@@ -11,7 +11,8 @@
 
 #include "tests/unit/shared/fake_driver.h"
 
-int fake_calls, fake_fail_at, fake_live, fake_records, fake_relaxed, fake_endless;
+int fake_calls, fake_fail_at, fake_failures, fake_live, fake_records, fake_relaxed,
+    fake_endless;
 int fake_device_records[FAKE_DEVICES], fake_stops[FAKE_DEVICES];
 void (*fake_on_record)(void), (*fake_on_synchronize)(void);
 void (*fake_on_wait)(CUstream, CUstream);
@@ -22,7 +23,10 @@ _Thread_local int fake_current = -1;
 
 static bool fails(void)
 {
-    return __atomic_add_fetch(&fake_calls, 1, __ATOMIC_SEQ_CST) == fake_fail_at;
+    bool now = __atomic_add_fetch(&fake_calls, 1, __ATOMIC_SEQ_CST) == fake_fail_at;
+    if (now)
+        __atomic_add_fetch(&fake_failures, 1, __ATOMIC_SEQ_CST);
+    return now;
 }
 
 /* A kernel runs, and never ends. */

@@ -11,6 +11,7 @@ extern const CudaApi fake_api;
 
 extern int fake_calls;                    /* so many calls that may fail were made */
 extern int fake_fail_at;                  /* this one of them fails; 0: none */
+extern int fake_failures;                 /* calls that have failed so */
 extern int fake_records;                  /* of events */
 extern void (*fake_on_record)(void);      /* called before each; NULL: nothing */
 extern void (*fake_on_synchronize)(void); /* called before each wait for an event */
