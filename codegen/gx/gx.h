@@ -167,6 +167,8 @@ enum {
     GX_WGMMA_RIGHT_TRANSPOSED = 2048,
     GX_WGMMA_REGISTERS = 4096,
     GX_TENSOR_TALL = 8192,
+    GX_WGMMA_GOES_ON = 16384,
+    GX_WGMMA_PLACE = 65536,
     GX_WGMMA_WORDS = 4
 };
 
@@ -176,6 +178,13 @@ enum {
  * who wrote it, and a barrier; it is read when this returns. */
 void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
               const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums);
+/* The same of factors in shared memory, which goes on when this returns: until gx_wgmma_wait nobody writes what it reads,
+ * and the sums are given to further ones only, of as many columns. `place`: of its sums among those that the wait gets. */
+void gx_wgmma_begin(Kernel *k, DType type, uint32_t columns, uint32_t steps,
+                    const GxMatrices *a, const GxMatrices *b, uint32_t place,
+                    LLVMValueRef *sums);
+/* Until `left` of those that were begun last go on at most; all `count` sums of the thread. */
+void gx_wgmma_wait(Kernel *k, uint32_t left, uint32_t count, LLVMValueRef *sums);
 void gx_proxy_fence(Kernel *k);
 
 /* ---- tensor memory: tensor_memory.c ---- */

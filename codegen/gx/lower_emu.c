@@ -376,6 +376,17 @@ static LLVMValueRef emu_mma(const GxCall *c, const State *s, unsigned is_warpgro
     return load_registers(c, s, p, words - sums);
 }
 
+static LLVMValueRef emu_wgmma_wait(const GxCall *c, const State *s, unsigned detail)
+{
+    unsigned last = LLVMGetNumArgOperands(c->call) - 1;
+    LLVMValueRef p = registers_memory(c, s);
+    (void)detail;
+    store_registers(c, s, p, 1, last);
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0), p, gx_operand(c, last)};
+    call_engine(s, c->builder, "gxemu_wgmma_wait", s->none, args, 4);
+    return load_registers(c, s, p, 0);
+}
+
 static LLVMValueRef emu_nothing(const GxCall *c, const State *s, unsigned detail)
 {
     (void)c;

@@ -241,8 +241,8 @@ static void text_operands(Text *t, unsigned first, unsigned count)
     text_string(t, "}");
 }
 
-/* All steps as one group, which is waited for: nothing may touch the sums' registers before. Of 64 rows, 128 threads
- * have a sum each for two columns. words: of the left factor in registers; 0: it has a descriptor. */
+/* All steps as one group; unless it goes on it is waited for: nothing may touch the sums' registers before. Of 64 rows, 128
+ * threads have a sum each for two columns. words: of the left factor in registers; 0: it has a descriptor. */
 static const char *wgmma_text(const GxCall *c, unsigned sums, unsigned words)
 {
     uint64_t form = gx_constant(c, 0), steps = gx_constant(c, 1),
@@ -273,8 +273,10 @@ static const char *wgmma_text(const GxCall *c, unsigned sums, unsigned words)
         }
         text_printf(&t, ", %d;\n", (form & GX_WGMMA_RIGHT_TRANSPOSED) != 0);
     }
-    text_string(&t,
-                "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");
+    text_string(&t, "wgmma.commit_group.sync.aligned;\n");
+    if ((form & GX_WGMMA_GOES_ON) == 0)
+        text_string(&t, "wgmma.wait_group.sync.aligned 0;\n");
+    text_string(&t, "}");
     return t.data;
 }
 
@@ -306,6 +308,29 @@ static LLVMValueRef nvptx_wgmma(const GxCall *c, const State *s, const char *int
     text_string(&constraints, ",~{memory}");
     return assembly(c, LLVMTypeOf(c->call), wgmma_text(c, sums, words), constraints.data,
                     args, count);
+}
+
+/* The sums pass through it, so that nobody takes them before. */
+static LLVMValueRef nvptx_wgmma_wait(const GxCall *c, const State *s,
+                                     const char *intrinsic)
+{
+    (void)s;
+    (void)intrinsic;
+    unsigned sums = LLVMCountStructElementTypes(LLVMTypeOf(c->call));
+    LLVMValueRef *args = ARENA_ARRAY(c->kernel->arena, LLVMValueRef, sums);
+    Text constraints;
+    text_init(&constraints, c->kernel->arena);
+    for (unsigned i = 0; i < sums; i++)
+        text_string(&constraints, "=f,");
+    for (unsigned i = 0; i < sums; i++) {
+        args[i] = gx_operand(c, 1 + i);
+        text_printf(&constraints, "%u,", i);
+    }
+    text_string(&constraints, "~{memory}");
+    return assembly(c, LLVMTypeOf(c->call),
+                    arena_printf(c->kernel->arena, "wgmma.wait_group.sync.aligned %u;",
+                                 (unsigned)gx_constant(c, 0)),
+                    constraints.data, args, sums);
 }
 
 /* -- tensor memory: PTX ISA, "TensorCore 5th Generation Family Instructions" -------------------- */

@@ -67,11 +67,12 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
 }
 
 /* Four warps together. */
-void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
-              const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums)
+static void wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
+                  const GxMatrices *a, const GxMatrices *b, uint32_t ends,
+                  LLVMValueRef *sums)
 {
     enum { MOST_STEPS = 16 /* of a factor in registers */ };
-    uint32_t count = columns / 2, form = columns, used = 0;
+    uint32_t count = columns / 2, form = columns + ends, used = 0;
     if ((type != DT_BF16 && type != DT_F16) || columns % 8 != 0 || columns == 0 ||
         columns > 256)
         bug("kernel %s, %s: wgmma of %u columns", k->name, k->at, columns);
@@ -100,6 +101,36 @@ void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
         name = arena_printf(k->arena, "%s.r%u", name, steps);
     LLVMValueRef result = gx_call(k, ROW_WGMMA, NULL, name,
                                   same_types(k, LLVMTypeOf(sums[0]), count), args, used);
+    take_apart(k, result, count, sums);
+}
+
+void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
+              const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums)
+{
+    wgmma(k, type, columns, steps, a, b, 0, sums);
+}
+
+void gx_wgmma_begin(Kernel *k, DType type, uint32_t columns, uint32_t steps,
+                    const GxMatrices *a, const GxMatrices *b, uint32_t place,
+                    LLVMValueRef *sums)
+{
+    if (a->words != NULL)
+        bug("kernel %s, %s: a wgmma that goes on reads registers", k->name, k->at);
+    wgmma(k, type, columns, steps, a, b, GX_WGMMA_GOES_ON + place * GX_WGMMA_PLACE, sums);
+}
+
+void gx_wgmma_wait(Kernel *k, uint32_t left, uint32_t count, LLVMValueRef *sums)
+{
+    enum { MOST_LEFT = 7 /* PTX ISA, wgmma.wait_group */ };
+    if (left > MOST_LEFT || count + 2 > GX_MOST_OPERANDS)
+        bug("kernel %s, %s: a wait for wgmma with %u sums", k->name, k->at, count);
+    LLVMValueRef args[GX_MOST_OPERANDS] = {gx_i32(k, left)};
+    for (uint32_t i = 0; i < count; i++)
+        args[1 + i] = sums[i];
+    args[1 + count] = gx_sync_site(k);
+    LLVMValueRef result =
+        gx_call(k, ROW_WGMMA_WAIT, NULL, arena_printf(k->arena, "n%u", count),
+                same_types(k, LLVMTypeOf(sums[0]), count), args, 2 + count);
     take_apart(k, result, count, sums);
 }
 

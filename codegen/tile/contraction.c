@@ -5,7 +5,11 @@
  *   for each tile: wait for its stage; barrier; begin to fill the stage that is free; multiply; end filling it
  *
  * The barrier says both that all threads' part of the stage is there and that the stage which is filled next is
- * no longer read. */
+ * no longer read. Where products of a step go on while the next one's begin (tile_steps_overlap), so that tensor cores
+ * have work all the time, the stage of the step before is still read behind it; that of the one before this is filled:
+ *
+ *   for each tile: wait for its stage; barrier; begin to multiply; fill the stage that is free; wait for the step before
+ */
 #include <string.h>
 
 #include "codegen/kernel/threads.h"
@@ -30,7 +34,10 @@ static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
     for (uint32_t i = 0; i < 2; i++)
         sides[i] = (TileSide){.factor = &m->factors[i],
                               .base = factor_base(l, &m->factors[i], stage)};
-    tile_multiply(l, sides, sums);
+    if (tile_steps_overlap(m))
+        tile_begin_wide(l, sides, sums);
+    else
+        tile_multiply(l, sides, sums);
 }
 
 /* -- the loop ---------------------------------------------------------------------------------- */
@@ -85,6 +92,7 @@ typedef struct TileRun {
     LLVMValueRef end;       /* of the tiles */
     uint32_t sums, words;   /* that are carried */
     int64_t tiles, stages_ahead;
+    bool overlap; /* of steps */
 } TileRun;
 
 enum {
@@ -100,7 +108,8 @@ static TileRun begin_run(TileLower *l)
                    .end = loop_end(l),
                    .sums = UINT32_C(1) << m->partial.in[LINEAR_REGISTER],
                    .tiles = tile_count(&l->p->dims[m->term]),
-                   .stages_ahead = m->stages - 1};
+                   .overlap = tile_steps_overlap(m)};
+    run.stages_ahead = (int64_t)m->stages - (run.overlap ? 2 : 1);
     for (uint32_t i = 0; i < 2; i++) {
         if (m->factors[i].is_held)
             run.held = &m->factors[i];
@@ -185,6 +194,8 @@ static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
     if (copies)
         gx_copy_wait(l->k, (uint32_t)(ahead == 0 ? 0 : ahead - 1));
     pass_stage(l);
+    if (run->overlap)
+        multiply(l, stages[0], carried);
     fill_begin(l, &run->fill, filled, stages[1], more);
     if (ahead == 0) {
         fill_end(l, &run->fill, filled, stages[1], more);
@@ -198,7 +209,10 @@ static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
         l->tile[run->fill.dim] = tile;
         tile_give_ahead(l, run->ahead, held);
     }
-    multiply(l, stages[0], carried);
+    if (run->overlap)
+        tile_wait_wide(l, 1, carried);
+    else
+        multiply(l, stages[0], carried);
     if (run->held != NULL)
         tile_forget(l);
     if (ahead != 0)
@@ -223,6 +237,8 @@ static void run_loop(TileLower *l)
     run_tile(&run, loop.index, carried);
     emit_scope_end(l->e);
     gx_loop_end(l->k, &loop, arena_copy(l->k->arena, carried, count * sizeof *carried));
+    if (run.overlap)
+        tile_wait_wide(l, 0, carried);
     if (fill_copies(&run.fill))
         gx_copy_wait(l->k, 0);
     tile_hold(l, l->m->final, &l->m->sums, tile_add_slices(l, carried));

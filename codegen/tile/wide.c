@@ -55,6 +55,7 @@ typedef struct WideProduct {
     GxMatrices right;
     LLVMValueRef *rows; /* i1: some of a piece's are there; NULL: all */
     uint32_t times, columns, steps;
+    bool goes_on;
 } WideProduct;
 
 /* All pieces by the first so many columns. */
@@ -66,7 +67,11 @@ static void multiply_columns(const WideProduct *p, uint32_t columns, LLVMValueRe
                      *before = arena_copy(l->k->arena, own, columns / 2 * sizeof *own);
         GxIf some;
         emit_if_begin(l->e, &some, p->rows != NULL ? p->rows[i] : NULL);
-        gx_wgmma(l->k, p->type, columns, p->steps, &p->left[i], &p->right, own);
+        if (p->goes_on)
+            gx_wgmma_begin(l->k, p->type, columns, p->steps, &p->left[i], &p->right,
+                           i * p->columns / 2, own);
+        else
+            gx_wgmma(l->k, p->type, columns, p->steps, &p->left[i], &p->right, own);
         emit_if_end_or(l->e, &some, own, before, columns / 2);
     }
 }
@@ -91,15 +96,16 @@ static void multiply_left(const WideProduct *p, LLVMValueRef left, LLVMValueRef 
     }
 }
 
-void tile_multiply_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
+static void multiply_sides(TileLower *l, const TileSide sides[2], bool goes_on,
+                           LLVMValueRef *sums)
 {
     const TileMapping *m = l->m;
     LLVMBuilderRef b = l->k->builder;
     const TileDim *dims = l->p->dims;
-    uint32_t groups = m->warps[0] >> WARPGROUP_LOG2;
     WideProduct p = {.l = l,
                      .type = m->factors[0].value->dtype,
-                     .times = (uint32_t)dims[m->row].size / WARPGROUP_ROWS / groups,
+                     .goes_on = goes_on,
+                     .times = tile_wide_times(m),
                      .columns = (uint32_t)dims[m->column].size / m->warps[1],
                      .steps = (uint32_t)dims[m->term].size / WARPGROUP_TERMS};
     LLVMValueRef row_warp = LLVMBuildURem(b, l->warp, gx_i32(l->k, m->warps[0]), ""),
@@ -128,4 +134,21 @@ void tile_multiply_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sum
         multiply_left(&p, columns, sums);
     else
         multiply_columns(&p, p.columns, sums);
+}
+
+void tile_multiply_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
+{
+    multiply_sides(l, sides, false, sums);
+}
+
+void tile_begin_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
+{
+    multiply_sides(l, sides, true, sums);
+}
+
+void tile_wait_wide(TileLower *l, uint32_t steps, LLVMValueRef *sums)
+{
+    l->k->at = l->m->dot->inst->name;
+    gx_wgmma_wait(l->k, steps * tile_wide_times(l->m),
+                  UINT32_C(1) << l->m->partial.in[LINEAR_REGISTER], sums);
 }

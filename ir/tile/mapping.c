@@ -273,6 +273,20 @@ static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *tar
     return false;
 }
 
+uint32_t tile_wide_times(const TileMapping *m)
+{
+    return (uint32_t)m->program->dims[m->row].size / WARPGROUP_ROWS /
+           (m->warps[0] / WARPGROUP_WARPS);
+}
+
+/* A wait counts what was begun, so each step begins as many. */
+bool tile_steps_overlap(const TileMapping *m)
+{
+    enum { LEAST_STAGES = 3 /* read by two steps, filled */ };
+    return m->is_wide && m->stages >= LEAST_STAGES &&
+           (tile_wide_times(m) == 1 || !tile_is_grouped(m->program, m->row));
+}
+
 uint32_t tile_wide_step(const TileMapping *m, uint32_t dim)
 {
     enum { STEPS = 8, LEAST = 16 }; /* each number of columns has its own instruction */

@@ -34,6 +34,7 @@ uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value
                     uint32_t operand, uint32_t clamp, uint32_t site);
 void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site);
 void gxemu_wgmma(gxemu_block *b, uint32_t form, void *registers, uint32_t site);
+void gxemu_wgmma_wait(gxemu_block *b, uint32_t left, void *sums, uint32_t site);
 void gxemu_tensor_alloc(gxemu_block *b, uint64_t offset, uint32_t columns, uint32_t site);
 void gxemu_tensor_free(gxemu_block *b, uint32_t address, uint32_t columns, uint32_t site);
 void gxemu_tensor_mma(gxemu_block *b, uint32_t form, void *words, uint32_t site);

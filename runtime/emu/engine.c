@@ -216,6 +216,7 @@ static void block_prepare(Engine *e)
     if (l->check_races)
         race_begin_block(&e->race);
     tensor_begin_block(e);
+    products_begin_block(e);
 }
 
 static bool block_run(Engine *e)
@@ -230,6 +231,8 @@ static bool block_run(Engine *e)
         banks_meet(e, i);
     if (!e->aborted)
         tensor_end_block(e);
+    if (!e->aborted)
+        products_end_block(e);
     if (e->finding->kind == FINDING_NONE)
         return true;
     fibre_reset_all(&e->pool);

@@ -22,6 +22,7 @@ typedef enum {
     WARP_LDMATRIX,
     WARP_STMATRIX,
     WARP_WGMMA,
+    WARP_WGMMA_WAIT,
     WARP_TENSOR_ALLOC,
     WARP_TENSOR_FREE,
     WARP_TENSOR_LOAD,
@@ -48,6 +49,13 @@ typedef struct BankNotes {
 
 /* Kinds of accesses beside those of GXEMU_READ, …: an asynchronous copy is issued, and is done; a product reads. */
 enum { ACCESS_COPY = RACE_COPY, ACCESS_COPIED = RACE_COPIED, ACCESS_LOOK = RACE_LOOK };
+
+/* A warp's wgmma that go on, the oldest first: words as gxemu_wgmma's. */
+enum { MOST_PRODUCTS = 16, PRODUCT_WORDS = 8 };
+typedef struct PendingProducts {
+    uint32_t count;
+    uint32_t words[MOST_PRODUCTS][PRODUCT_WORDS];
+} PendingProducts;
 
 typedef struct Thread {
     gxemu_block view; /* first: the kernel's pointer to it is a pointer to the thread */
@@ -88,6 +96,7 @@ typedef struct Engine {
     Race race;
     BankNotes bank_notes[RACE_WARPS];
     TensorMemory *tensor; /* NULL: none was asked for yet */
+    PendingProducts products[RACE_WARPS];
 } Engine;
 
 static inline Thread *thread_of(gxemu_block *b)
@@ -134,6 +143,10 @@ void warp_mma(Engine *e, Thread *warp);
 void warp_ldmatrix(Engine *e, Thread *warp);
 void warp_stmatrix(Engine *e, Thread *warp);
 void warp_wgmma(Engine *e, Thread *warp);
+void warp_wgmma_wait(Engine *e, Thread *warp);
+/* warpgroup.c: a block begins, and has ended. */
+void products_begin_block(Engine *e);
+void products_end_block(Engine *e);
 /* Where a matrix in shared memory has a row of 16 bytes, after the checks of an access by the lane: matrix.c. */
 unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kind);
 

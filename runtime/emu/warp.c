@@ -65,6 +65,7 @@ static const struct {
     [WARP_LDMATRIX] = {"an ldmatrix", warp_ldmatrix},
     [WARP_STMATRIX] = {"an stmatrix", warp_stmatrix},
     [WARP_WGMMA] = {"a wgmma", warp_wgmma},
+    [WARP_WGMMA_WAIT] = {"a wait for wgmma", warp_wgmma_wait},
     [WARP_TENSOR_ALLOC] = {"an allocation of tensor memory", warp_tensor_alloc},
     [WARP_TENSOR_FREE] = {"a release of tensor memory", warp_tensor_free},
     [WARP_TENSOR_LOAD] = {"a load of tensor memory", warp_tensor_load},
@@ -205,6 +206,11 @@ void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site)
 void gxemu_wgmma(gxemu_block *b, uint32_t form, void *registers, uint32_t site)
 {
     bring_registers(b, WARP_WGMMA, form, 0, registers, site);
+}
+
+void gxemu_wgmma_wait(gxemu_block *b, uint32_t left, void *sums, uint32_t site)
+{
+    bring_registers(b, WARP_WGMMA_WAIT, left, 0, sums, site);
 }
 
 void gxemu_tensor_alloc(gxemu_block *b, uint64_t offset, uint32_t columns, uint32_t site)

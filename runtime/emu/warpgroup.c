@@ -4,7 +4,11 @@
  * "Shared Memory Matrix Layout", without swizzling). The left factor may be in registers instead (ibid., "Register
  * Fragments"), as a warp's own rows.
  *
+ * One that goes on may read at any time until the warp has waited for it: it reads when it is issued, for what is not
+ * there yet to be found, and multiplies in the wait, by what is there then.
+ *
  * The 16 terms of a step are summed in f64 and rounded once: see mma.c. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "ir/number/number.h"
@@ -23,7 +27,9 @@ enum {
     FORM_F16 = 1024,
     FORM_RIGHT_TRANSPOSED = 2048,
     FORM_REGISTERS = 4096,
-    FORM_WORDS = 8,
+    FORM_GOES_ON = 16384,
+    FORM_PLACE = 16, /* bits before it */
+    FORM_WORDS = PRODUCT_WORDS,
     STEP_WORDS = 4,
     MOST_STEPS = 16 /* of a factor in registers */
 };
@@ -122,13 +128,22 @@ static void move_sums(Thread *warp, uint32_t before, uint32_t columns, float *su
     }
 }
 
+static void complain(Engine *e, const Thread *warp, FindingKind kind, const char *what)
+{
+    finding_set(e->finding, kind, "%s: ", what);
+    engine_describe(e, warp, warp->site);
+    e->aborted = true;
+}
+
 /* false: no such instruction. */
 static bool form_is_good(Engine *e, const Thread *warp, uint32_t form, uint32_t steps)
 {
-    uint32_t columns = form % FORM_COLUMNS;
-    bool has_words = (form & FORM_REGISTERS) != 0;
+    enum { MOST_SUMS = 128 /* of a thread that waits for several */ };
+    uint32_t columns = form % FORM_COLUMNS, place = form >> FORM_PLACE;
+    bool has_words = (form & FORM_REGISTERS) != 0, goes_on = (form & FORM_GOES_ON) != 0;
     if (columns != 0 && columns % HALVES == 0 && columns <= MOST_COLUMNS &&
-        !(has_words && (steps > MOST_STEPS || (form & FORM_TRANSPOSED) != 0)))
+        !(has_words && (steps > MOST_STEPS || (form & FORM_TRANSPOSED) != 0)) &&
+        (goes_on ? !has_words && place + columns / 2 <= MOST_SUMS : place == 0))
         return true;
     finding_set(e->finding, FINDING_INVALID, "a wgmma of %u columns: ", columns);
     engine_describe(e, warp, warp->site);
@@ -136,37 +151,105 @@ static bool form_is_good(Engine *e, const Thread *warp, uint32_t form, uint32_t 
     return false;
 }
 
-void warp_wgmma(Engine *e, Thread *warp)
-{
-    static const uint32_t left = 2, right = 5; /* words */
-    const uint32_t *words = warp->call.registers;
-    uint32_t columns = words[0] % FORM_COLUMNS, steps = words[1],
-             first = warp->index / LANES % WARPS * ROWS;
+/* Of the warp's rows and all columns, the terms of a step. */
+typedef struct Factors {
     double a[TERMS * ROWS], b[TERMS * MOST_COLUMNS];
-    float sums[ROWS * MOST_COLUMNS];
-    if (!form_is_good(e, warp, words[0], steps) || !lanes_agree(e, warp))
-        return;
-    bool is_f16 = (words[0] & FORM_F16) != 0,
-         has_words = (words[0] & FORM_REGISTERS) != 0;
-    uint32_t before = FORM_WORDS + (has_words ? steps * STEP_WORDS : 0);
-    Matrices x = matrices_of(&words[left], (words[0] & FORM_TRANSPOSED) != 0, is_f16),
-             y = matrices_of(&words[right], (words[0] & FORM_RIGHT_TRANSPOSED) != 0,
+} Factors;
+
+static void read_factors(Engine *e, Thread *warp, const uint32_t *words, uint32_t step,
+                         Factors *f)
+{
+    enum { LEFT = 2, RIGHT = 5 /* words */ };
+    bool is_f16 = (words[0] & FORM_F16) != 0;
+    Matrices x = matrices_of(&words[LEFT], (words[0] & FORM_TRANSPOSED) != 0, is_f16),
+             y = matrices_of(&words[RIGHT], (words[0] & FORM_RIGHT_TRANSPOSED) != 0,
                              is_f16);
+    if ((words[0] & FORM_REGISTERS) != 0)
+        read_registers(warp, is_f16, step, f->a);
+    else
+        matrices_read(e, warp, 1, &x, step, warp->index / LANES % WARPS * ROWS, ROWS,
+                      f->a);
+    matrices_read(e, warp, 1, &y, step, 0, words[0] % FORM_COLUMNS, f->b);
+}
+
+/* Into the sums from word `before` of the lanes' registers on. */
+static void multiply(Engine *e, Thread *warp, const uint32_t *words, uint32_t before)
+{
+    Factors f;
+    float sums[ROWS * MOST_COLUMNS];
+    uint32_t columns = words[0] % FORM_COLUMNS;
     move_sums(warp, before, columns, sums, false);
-    for (uint32_t step = 0; step < steps; step++) {
-        if (has_words)
-            read_registers(warp, is_f16, step, a);
-        else
-            matrices_read(e, warp, 1, &x, step, first, ROWS, a);
-        matrices_read(e, warp, 1, &y, step, 0, columns, b);
+    for (uint32_t step = 0; step < words[1]; step++) {
+        read_factors(e, warp, words, step, &f);
         for (uint32_t row = 0; row < ROWS; row++) {
             for (uint32_t column = 0; column < columns; column++) {
                 double sum = (double)sums[row * columns + column];
                 for (uint32_t t = 0; t < TERMS; t++)
-                    sum += a[t * ROWS + row] * b[t * columns + column];
+                    sum += f.a[t * ROWS + row] * f.b[t * columns + column];
                 sums[row * columns + column] = (float)sum;
             }
         }
     }
     move_sums(warp, before, columns, sums, true);
+}
+
+static void begin(Engine *e, Thread *warp, const uint32_t *words)
+{
+    PendingProducts *p = &e->products[warp->index / LANES];
+    Factors unused;
+    if (p->count == MOST_PRODUCTS) {
+        complain(e, warp, FINDING_INVALID, "too many wgmma go on");
+        return;
+    }
+    for (uint32_t step = 0; step < words[1]; step++)
+        read_factors(e, warp, words, step, &unused);
+    memcpy(p->words[p->count++], words, sizeof *p->words);
+}
+
+void warp_wgmma(Engine *e, Thread *warp)
+{
+    const uint32_t *words = warp->call.registers;
+    uint32_t steps = words[1];
+    if (!form_is_good(e, warp, words[0], steps) || !lanes_agree(e, warp))
+        return;
+    if ((words[0] & FORM_GOES_ON) != 0)
+        begin(e, warp, words);
+    else if (e->products[warp->index / LANES].count != 0)
+        complain(e, warp, FINDING_SYNC, "waits for a wgmma where others go on");
+    else
+        multiply(e, warp, words,
+                 FORM_WORDS +
+                     ((words[0] & FORM_REGISTERS) != 0 ? steps * STEP_WORDS : 0));
+}
+
+void warp_wgmma_wait(Engine *e, Thread *warp)
+{
+    PendingProducts *p = &e->products[warp->index / LANES];
+    uint32_t left = warp->call.number < p->count ? warp->call.number : p->count,
+             done = p->count - left;
+    for (uint32_t i = 0; i < done; i++)
+        multiply(e, warp, p->words[i], p->words[i][0] >> FORM_PLACE);
+    memmove(p->words, p->words[done], left * sizeof *p->words);
+    p->count = left;
+}
+
+void products_begin_block(Engine *e)
+{
+    for (uint32_t i = 0; i < RACE_WARPS; i++)
+        e->products[i].count = 0;
+}
+
+void products_end_block(Engine *e)
+{
+    for (uint32_t i = 0; i < RACE_WARPS; i++) {
+        if (e->products[i].count == 0)
+            continue;
+        finding_set(e->finding, FINDING_SYNC,
+                    "kernel %s, block (%u,%u,%u) ends with %" PRIu32
+                    " wgmma of warp %" PRIu32 " that were not waited for",
+                    e->launch->name, e->ctaid[0], e->ctaid[1], e->ctaid[2],
+                    e->products[i].count, i);
+        e->aborted = true;
+        return;
+    }
 }

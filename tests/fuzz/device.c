@@ -156,7 +156,11 @@ static void move_words(gxemu_block *b, const uint8_t *at)
                                  at[AT_STEP] / 3 * 16u,
                                  at[AT_OFFSET] & 128 ? b->lane : 128u};
         memcpy(registers, head, sizeof head);
-        gxemu_wgmma(b, form, registers, site);
+        if (at[AT_MASK] & 1) /* it goes on */
+            registers[0] += 16384 + at[AT_MASK] / 4u % 32 * 65536;
+        gxemu_wgmma(b, registers[0], registers, site);
+        if (at[AT_MASK] & 2)
+            gxemu_wgmma_wait(b, at[AT_STEP] / 2u % 4, registers, site);
     } else {
         uint32_t form = (1u << at[AT_BYTES] % 3) | (at[AT_BYTES] & 8);
         bool loads = at[AT_KIND] % KINDS == DO_LOAD_MATRIX;

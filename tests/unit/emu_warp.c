@@ -525,6 +525,98 @@ static void test_fences(void **state)
     }
 }
 
+/* -- wgmma that go on ------------------------------------------------------------------------------------------- */
+
+typedef enum {
+    WAITS,
+    NEVER_WAITS,
+    WAITS_FOR_FIRST,
+    TAKES_TURNS,
+    WRITES_BEFORE,
+    WRITES_BEHIND,
+    BEGINS_MANY
+} Going;
+static struct {
+    Going what;
+    float sums[2][4]; /* of thread 0 */
+} going;
+
+static void write_ones(gxemu_block *b)
+{
+    static const uint16_t one = 0x3f80;
+    for (uint32_t at = 2 * b->tid[0]; at < WGMMA_BYTES; at += 2 * WGMMA_THREADS)
+        memcpy(shared_at(b, 1, at, 2, GXEMU_WRITE), &one, sizeof one);
+    gxemu_proxy_fence(b, NUMBERED(3, 1));
+    gxemu_barrier(b, NUMBERED(2, 1));
+}
+
+static void copy_behind_barrier(gxemu_block *b)
+{
+    gxemu_barrier(b, NUMBERED(7, 1));
+    if (b->tid[0] == 0)
+        gxemu_copy_async(b, 0, 0, 0, 16, 16, NUMBERED(1, 0));
+}
+
+/* Two products of 16 terms, each for sums of its own. */
+static void kernel_going(gxemu_block *b, const void *args)
+{
+    enum { COLUMNS = 8, GOES_ON = 16384, PLACE = 65536, SUMS = COLUMNS / 2 };
+    uint32_t words[8 + SUMS] = {0, 1, 0, 1024, 128, 2048, 128, 128};
+    float sums[2][SUMS] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+    int begun = going.what == BEGINS_MANY ? 17 : 2;
+    (void)args;
+    write_ones(b);
+    for (int i = 0; i < begun; i++) {
+        words[0] = COLUMNS + GOES_ON + (uint32_t)(i % 2 * SUMS) * PLACE;
+        gxemu_wgmma(b, words[0], words, NUMBERED(10 + i, 1));
+    }
+    if (going.what == TAKES_TURNS) {
+        words[0] = COLUMNS;
+        gxemu_wgmma(b, words[0], words, NUMBERED(6, 1));
+    }
+    if (going.what == WRITES_BEFORE) {
+        copy_behind_barrier(b);
+    }
+    if (going.what != NEVER_WAITS)
+        gxemu_wgmma_wait(b, going.what == WAITS_FOR_FIRST, sums, NUMBERED(8, 1));
+    if (going.what == WRITES_BEHIND) {
+        copy_behind_barrier(b);
+    }
+    if (b->tid[0] == 0)
+        memcpy(going.sums, sums, sizeof going.sums);
+}
+
+static Fixture *begin_going(Going what)
+{
+    going.what = what;
+    Fixture *f = fixture_create(kernel_going, WGMMA_THREADS, true);
+    f->launch.check_written = false;
+    return f;
+}
+
+static void test_going(void **state)
+{
+    static const float wanted[2][4] = {{17, 18, 19, 20}, {21, 22, 23, 24}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        Fixture *f = begin_going(i == 0 ? WAITS : WRITES_BEHIND);
+        expect_done(f);
+        assert_memory_equal(going.sums, wanted, sizeof wanted);
+        fixture_destroy(f);
+    }
+    expect_finding(begin_going(NEVER_WAITS), FINDING_SYNC,
+                   "ends with 2 wgmma of warp 0 that were not waited for");
+    expect_finding(begin_going(WAITS_FOR_FIRST), FINDING_SYNC,
+                   "ends with 1 wgmma of warp 0 that were not waited for");
+    assert_memory_equal(going.sums[0], wanted[0], sizeof wanted[0]);
+    assert_float_equal(going.sums[1][0], 5, 0);
+    expect_finding(begin_going(TAKES_TURNS), FINDING_SYNC,
+                   "waits for a wgmma where others go on");
+    expect_finding(begin_going(WRITES_BEFORE), FINDING_RACE,
+                   "by an asynchronous copy that was not waited for");
+    expect_finding(begin_going(BEGINS_MANY), FINDING_INVALID, "too many wgmma go on");
+}
+
 /* -- barriers of warps ------------------------------------------------------------------------------------------ */
 
 static struct {
@@ -670,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_copy_mistakes),
         cmocka_unit_test(test_copy_alignment),
         cmocka_unit_test(test_fences),
+        cmocka_unit_test(test_going),
         cmocka_unit_test(test_warp_barriers),
         cmocka_unit_test(test_many_warp_barriers),
         cmocka_unit_test(test_banks),
