@@ -35,9 +35,10 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A module whose entry's root is a fusion of this kind with this body; parameters as in the body. */
-static const Instruction *fusion(Fixture *f, const char *kind, const char *parameters,
-                                 const char *body, const char *shape)
+/* A module whose entry's root is a fusion of this kind and configuration with this body; parameters as in the body. */
+static const Instruction *configured(Fixture *f, const char *kind, const char *config,
+                                     const char *parameters, const char *body,
+                                     const char *shape)
 {
     Text t, operands;
     text_init(&t, f->arena);
@@ -53,11 +54,20 @@ static const Instruction *fusion(Fixture *f, const char *kind, const char *param
     for (unsigned i = 0; strstr(parameters, arena_printf(f->arena, "p%u =", i)) != NULL;
          i++)
         text_printf(&t, "%sp%u", i == 0 ? "" : ", ", i);
-    text_printf(&t, "), kind=kLoop, calls=body, backend_config={\"emitter\":\"%s\"} }\n",
+    text_printf(&t, "), kind=kLoop, calls=body, backend_config={\"emitter\":\"%s\"",
                 kind);
+    if (config != NULL)
+        text_printf(&t, ",\"config\":{%s}", config);
+    text_string(&t, "} }\n");
     f->module = parse_module(f->arena, t.data);
     f->cost = cost_create(f->module, &f->target, f->arena);
     return f->module->entry->root;
+}
+
+static const Instruction *fusion(Fixture *f, const char *kind, const char *parameters,
+                                 const char *body, const char *shape)
+{
+    return configured(f, kind, NULL, parameters, body, shape);
 }
 
 static KernelWork work_of(Fixture *f, const Instruction *inst)
@@ -326,6 +336,27 @@ static void products_take_their_units(void **state)
     assert_true(t.seconds > 2.5e-3 && t.seconds < 1e-2);
 }
 
+#define WIDE_TILE "\"tile\":[128,256],\"depth\":64,\"warps\":[8,1],\"stages\":"
+
+/* Steps by wgmma that begin before the last one is done keep more of it busy; they need a stage more. */
+static void steps_overlap(void **state)
+{
+    Fixture *f = *state;
+    double cycles[3];
+    static const char *const stages[] = {WIDE_TILE "2", WIDE_TILE "3", WIDE_TILE "4"};
+    for (int i = 0; i < 3; i++) {
+        const Instruction *k = configured(
+            f, "tile", stages[i],
+            "p0 = bf16[2048,1024] parameter(0) p1 = bf16[1024,1024] parameter(1)",
+            "ROOT d = bf16[2048,1024] dot(p0, p1), lhs_contracting_dims={1}, "
+            "rhs_contracting_dims={0}",
+            "bf16[2048,1024]");
+        cycles[i] = work_of(f, k).counts.unit[WORK_TENSOR];
+    }
+    assert_about(cycles[0] / cycles[1], 0.82 / 0.76);
+    assert_about(cycles[2], cycles[1]);
+}
+
 /* -- waits ------------------------------------------------------------------------------------------------ */
 
 /* A weight's gradient: few blocks, each with all of a long sum; twice the sum, twice the time. */
@@ -511,6 +542,7 @@ int main(void)
         TEST(constants_divide_cheaply),
         TEST(sums_take_either_unit),
         TEST(products_take_their_units),
+        TEST(steps_overlap),
         TEST(few_blocks_are_chains),
         TEST(ordered_sums_are_chains),
         TEST(one_row_is_a_chain),

@@ -46,7 +46,7 @@ double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
     double times = 1;
     if (m->is_wide) {
         const TileDim *d = m->program->dims;
-        double cycles = work_wide_products(b, m, loads_a, &times);
+        double cycles = work_wide_products(b, m, loads_a, false, &times);
         work_instructions(b, (OpCost){.alu = 2, .tensor = cycles}, 1.0 / m->warps[0]);
         return 2.0 * (double)d[m->row].size * (double)d[m->column].size *
                (double)d[m->term].size;

@@ -389,7 +389,7 @@ bool work_reads_windows(const Instruction *product)
 }
 
 double work_wide_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
-                          double *times)
+                          bool overlaps, double *times)
 {
     const TileDim *dims = m->program->dims;
     DType factor = m->factors[1].value->dtype;
@@ -399,9 +399,11 @@ double work_wide_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
     double bytes = *times * ((loads_left ? WARPGROUP_ROWS : 0) + columns / m->warps[1]) *
                    terms * dtype_info[factor].bits / 8;
     work_shared(b, bytes / 16 / (WARPGROUP_WARPS * TARGET_WARP), 16, 1);
-    work_wait(b, *times * costs.shared_cycles); /* for the groups' ends */
-    return work_product_cycles(b, factor, 2 * rows * columns * terms,
-                               b->rates->wide * costs.tile_share);
+    if (!overlaps)
+        work_wait(b, *times * costs.shared_cycles); /* for the groups' ends */
+    return work_product_cycles(
+        b, factor, 2 * rows * columns * terms,
+        b->rates->wide * (overlaps ? costs.tile_overlap_share : costs.tile_share));
 }
 
 /* The part of a tile's rows that is multiplied, on average: what is there, and half of a step at the end of a group. */
@@ -425,7 +427,8 @@ static double part_multiplied(const Product *p, const TileMapping *m)
 static void multiply_wide(const Product *p, const TileMapping *m)
 {
     WorkBuilder *b = p->b;
-    double times, cycles = work_wide_products(b, m, true, &times) * part_multiplied(p, m);
+    double times, cycles = work_wide_products(b, m, true, tile_steps_overlap(m), &times) *
+                           part_multiplied(p, m);
     if (work_reads_windows(p->plan->inst))
         cycles /= costs.tile_window_share;
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / (double)tile_warps(m));
@@ -495,7 +498,8 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
     int64_t steps = tiles_of(c->depth, config->depth);
     const IndexExpr *step =
-        work_loop_begin(b, work_tile_steps(c, config->depth), steps, (double)m->stages);
+        work_loop_begin(b, work_tile_steps(c, config->depth), steps,
+                        (double)(m->stages - (tile_steps_overlap(m) ? 1 : 0)));
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
     for (int side = SLOW; side <= FAST; side++) {
         p.is_held = by_side[side]->is_held;
