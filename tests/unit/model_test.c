@@ -357,6 +357,24 @@ static void steps_overlap(void **state)
     assert_about(cycles[2], cycles[1]);
 }
 
+/* Of tiles in groups rows behind the ends are neither read nor written; columns are read for each. */
+static void rows_of_groups_move_once(void **state)
+{
+    Fixture *f = *state;
+    const Instruction *k = configured(
+        f, "tile", WIDE_TILE "4",
+        "p0 = bf16[1024,512] parameter(0) p1 = bf16[4,512,512] parameter(1) p2 = s32[4] "
+        "parameter(2)",
+        "ROOT d = bf16[1024,512] ragged-dot(p0, p1, p2), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+        "bf16[1024,512]");
+    KernelWork w = work_of(f, k);
+    double rows = 1024 * 512 * 2, blocks = (1024 / 128 + 4 / 2) * (512 / 256);
+    assert_about(w.blocks, blocks);
+    assert_about(w.l2_bytes, 512.0 / 256 * rows + blocks * 256 * 512 * 2 + rows);
+    assert_about(w.written_bytes, rows);
+}
+
 /* -- waits ------------------------------------------------------------------------------------------------ */
 
 /* A weight's gradient: few blocks, each with all of a long sum; twice the sum, twice the time. */
@@ -543,6 +561,7 @@ int main(void)
         TEST(sums_take_either_unit),
         TEST(products_take_their_units),
         TEST(steps_overlap),
+        TEST(rows_of_groups_move_once),
         TEST(few_blocks_are_chains),
         TEST(ordered_sums_are_chains),
         TEST(one_row_is_a_chain),

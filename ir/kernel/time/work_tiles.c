@@ -406,21 +406,39 @@ double work_wide_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
         b->rates->wide * (overlaps ? costs.tile_overlap_share : costs.tile_share));
 }
 
-/* The part of a tile's rows that is multiplied, on average: what is there, and half of a step at the end of a group. */
-static double part_multiplied(const Product *p, const TileMapping *m)
+/* The side whose tiles are in groups. */
+static int ragged_side(const Product *p)
+{
+    return p->plan->y.operand == 0 ? SLOW : FAST;
+}
+
+/* The part of a tile's rows in groups that is there, on average, if each group has so many rows more. */
+static double part_there(const Product *p, double more)
 {
     const ContractionPlan *c = p->plan;
     const int64_t *tile = p->design->config.tile;
-    if (c->ragged.mode != RAGGED_FREE || !m->is_wide)
-        return 1;
-    int side = c->y.operand == 0 ? SLOW : FAST;
-    bool is_row = m->factors[0].value == m->dot->operands[side];
-    double step = tile_wide_step(m, is_row ? m->row : m->column),
-           tiles = (double)contraction_tiles(c, side_of(p, side), tile[side]) *
+    int side = ragged_side(p);
+    double tiles = (double)contraction_tiles(c, side_of(p, side), tile[side]) *
                    contraction_busy(c, tile[SLOW], tile[FAST]),
-           rows = (double)c->ragged.extent + (double)c->ragged.groups * step / 2,
+           rows = (double)c->ragged.extent + (double)c->ragged.groups * more,
            all = tiles * (double)tile[side];
     return rows < all ? rows / all : 1;
+}
+
+/* That is multiplied: half of a step more at the end of a group. */
+static double part_multiplied(const Product *p, const TileMapping *m)
+{
+    if (p->plan->ragged.mode != RAGGED_FREE || !m->is_wide)
+        return 1;
+    bool is_row = m->factors[0].value == m->dot->operands[ragged_side(p)];
+    return part_there(p, tile_wide_step(m, is_row ? m->row : m->column) / 2.0);
+}
+
+/* Rows behind the end of a group are neither read nor written. */
+static WorkPart rows_begin(const Product *p, bool in_groups)
+{
+    bool is_short = in_groups && p->plan->ragged.mode == RAGGED_FREE;
+    return work_predicate_begin(p->b, is_short ? part_there(p, 0) : 1);
 }
 
 /* Of one stage. */
@@ -506,8 +524,10 @@ void work_tile(const KernelDesign *d, KernelWork *out)
         p.is_copied = by_side[side]->is_copied || p.is_held;
         b->is_paired = p.is_held;
         p.is_joined = true;
+        WorkPart rows = rows_begin(&p, side == ragged_side(&p));
         read_tile(&p, side, first, INT64_C(1) << by_side[side]->vector,
                   by_side[side]->fast == m->term);
+        work_part_end(b, rows);
     }
     b->is_paired = false;
     work_barrier(b);
@@ -521,7 +541,9 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     int64_t part = lanes < each ? lanes : each;
     if (r->exchange != NULL)
         work_shared(b, 2 * (double)r->bytes / (double)threads / 16, 16, 1);
+    WorkPart rows = rows_begin(&p, true);
     write_part(&p, each / part, part, (uint32_t)part);
+    work_part_end(b, rows);
     product_end(&p, out);
     out->product_type = factor;
     out->longest =
