@@ -1,5 +1,5 @@
-/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_rows.c, wide_mma.c, wide_tensor.c and
- * wide_results.c. */
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_places.c, wide_rows.c, wide_mma.c,
+ * wide_tensor.c and wide_results.c. */
 #ifndef GXC_CODEGEN_KERNEL_WIDE_H
 #define GXC_CODEGEN_KERNEL_WIDE_H
 
@@ -29,9 +29,13 @@ typedef struct Wide {
     LLVMValueRef first_feature, first_octet; /* i32: the warp's */
     LLVMValueRef
         *rows; /* mma.sync: what a lane loads of two octets, behind the columns' offset */
-    LLVMValueRef thread, lane, warp;       /* i32; the warp's number among four */
-    LLVMValueRef group[2];                 /* of four warps, by side */
-    LLVMValueRef image, row, feature_tile; /* row: the first one of the result's */
+    LLVMValueRef thread, lane, warp; /* i32; the warp's number among four */
+    LLVMValueRef group[2];           /* of four warps, by side */
+    LLVMValueRef image, row,
+        feature_tile; /* row: the first one of the result's; by places no image */
+    /* i32, by places: the tile's first one; rows of a plane that its windows reach, the first of which, of all images',
+     * is `row`; of each 64 places bytes to what the lane loads for a window's first tap */
+    LLVMValueRef place, row_count, *lane_rows;
     LLVMValueRef address; /* of the sums in tensor memory, if they are there */
     LLVMValueRef
         adds; /* i32: 0 where the sums begin with the product that is issued next */
@@ -106,6 +110,18 @@ void wide_rows_make(const Wide *w);
 LLVMValueRef *wide_rows_run(Wide *w);
 /* Two sums side by side as a word of the result's type. */
 LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums);
+/* wide_places.c: of tile `tile`, what is said of Wide; sums += places of the patch at `patch` (bytes) by features, 16 terms in
+ * each of `steps`; sums to shared memory. */
+uint32_t wide_places_sums(const Wide *w); /* of a thread */
+void wide_places_find(Wide *w, LLVMValueRef tile);
+void wide_places_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
+                          uint32_t steps, LLVMValueRef *sums);
+void wide_places_share(const Wide *w, const LLVMValueRef *sums);
+/* Some neighbouring results: their number in the result, where they are in shared memory, whether there are such. */
+typedef struct WidePlacesItem {
+    LLVMValueRef offset, inside;
+} WidePlacesItem;
+const IndexExpr *wide_places_item(const Wide *w, LLVMValueRef item, WidePlacesItem *out);
 /* Through shared memory to the results. */
 void wide_results(const Wide *w, LLVMValueRef *sums);
 /* wide_tensor.c: asks for tensor memory; between begin and end is the thread that issues products, which commits them as

@@ -22,29 +22,82 @@ static LLVMValueRef image_place(const Wide *w, LLVMValueRef at, LLVMValueRef res
     return LLVMBuildSub(w->b, x, number(w->k, w->p->before[side]), "");
 }
 
+/* The image's row that row `at` of the patch's plane with remainder `rest` is; false: there is no such image. By places the
+ * planes of all images lie one below the other. */
+static LLVMValueRef image_row(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
+                              LLVMValueRef *image, LLVMValueRef *inside)
+{
+    LLVMValueRef row = add(w->k, w->row, at);
+    *image = w->image;
+    if (w->c->by_places) {
+        *image = row;
+        row = split(w->k, image, w->storage.image_rows);
+    }
+    LLVMValueRef y = image_place(w, row, rest, Y);
+    *inside = is_below(w->k, y, w->p->size[Y]);
+    if (w->c->by_places)
+        *inside = LLVMBuildAnd(w->b, *inside, is_below(w->k, *image, w->p->images), "");
+    return y;
+}
+
+/* Each thread takes one of so many pieces of each row of the patch after the other. */
+static LLVMValueRef each_of_rows(const Wide *w, GxLoop *loop, int64_t rows, int64_t each)
+{
+    if (!w->c->by_places)
+        return each_begin(w, loop, rows * each);
+    gx_loop_begin(w->k, loop, w->thread, times(w->k, w->row_count, each),
+                  number(w->k, w->k->block[0]), NULL, 0);
+    return loop->index;
+}
+
+/* A place of the patch: where it stands, which it is. */
+typedef struct PatchPlace {
+    LLVMValueRef at, row, column, rest_y, rest_x;
+} PatchPlace;
+
+/* By places what no window reaches is left out: rows, and columns between rows. */
+static PatchPlace patch_place(const Wide *w, LLVMValueRef item)
+{
+    int64_t s = w->p->stride;
+    PatchPlace x = {.at = item};
+    LLVMValueRef plane = item;
+    if (w->c->by_places) {
+        x.column = split(w->k, &plane, w->storage.width);
+        x.row = plane;
+        plane = split(w->k, &x.row, s * s);
+        x.at = add(w->k, times(w->k, plane, w->storage.plane),
+                   add(w->k, times(w->k, x.row, w->storage.pitch), x.column));
+    } else {
+        x.row = split(w->k, &plane, w->storage.plane);
+        x.column = split(w->k, &x.row, w->storage.pitch);
+    }
+    x.rest_y = plane;
+    x.rest_x = split(w->k, &x.rest_y, s);
+    return x;
+}
+
 /* Features are last: a place's channels lie as the patch has them. */
 static void ask_patch(const Wide *w, LLVMValueRef channel)
 {
     const WidePlan *p = w->p;
     GxLoop loop;
-    int64_t s = p->stride, pieces = w->c->depth / WARPGROUP_PIECE;
-    LLVMValueRef place = each_begin(w, &loop, s * s * w->storage.plane * pieces);
-    LLVMValueRef piece = split(w->k, &place, pieces), plane = place,
-                 row = split(w->k, &plane, w->storage.plane),
-                 column = split(w->k, &row, w->storage.pitch), rest = plane,
-                 rest_x = split(w->k, &rest, s);
-    LLVMValueRef y = image_place(w, add(w->k, w->row, row), rest, Y),
-                 x = image_place(w, column, rest_x, X);
-    LLVMValueRef inside = LLVMBuildAnd(w->b, is_below(w->k, y, p->size[Y]),
-                                       is_below(w->k, x, p->size[X]), "");
-    LLVMValueRef from = wide_sum(w, widened(w, w->image), p->size[Y], y);
+    int64_t s = p->stride, pieces = w->c->depth / WARPGROUP_PIECE,
+            of_row =
+                w->c->by_places ? s * s * w->storage.width : s * s * w->storage.plane;
+    LLVMValueRef item = each_of_rows(w, &loop, 1, of_row * pieces),
+                 piece = split(w->k, &item, pieces), image, inside;
+    PatchPlace place = patch_place(w, item);
+    LLVMValueRef y = image_row(w, place.row, place.rest_y, &image, &inside),
+                 x = image_place(w, place.column, place.rest_x, X);
+    inside = LLVMBuildAnd(w->b, inside, is_below(w->k, x, p->size[X]), "");
+    LLVMValueRef from = wide_sum(w, widened(w, image), p->size[Y], y);
     from = wide_sum(w, from, p->size[X], x);
     from = wide_sum(w, from, p->channels,
                     add(w->k, channel, times(w->k, piece, WARPGROUP_PIECE)));
     from = LLVMBuildSelect(w->b, inside, byte_of(w, from), gx_i64(w->k, 0), "");
     uint32_t arg = wide_argument(w, 0);
     gx_copy_async(
-        w->k, arg, from, patch_offset(w, place, piece), PIECE_BYTES,
+        w->k, arg, from, patch_offset(w, place.at, piece), PIECE_BYTES,
         LLVMBuildSelect(w->b, inside, number(w->k, PIECE_BYTES), number(w->k, 0), ""));
     gx_loop_end(w->k, &loop, NULL);
 }
@@ -78,16 +131,17 @@ static void turn_patch(const Wide *w, LLVMValueRef channel)
     const WidePlan *p = w->p;
     GxLoop loop;
     int64_t pieces = w->c->depth / WARPGROUP_PIECE,
-            vectors = p->size[X] / WARPGROUP_PIECE, rows = w->storage.rows * p->stride;
-    LLVMValueRef row = each_begin(w, &loop, rows * vectors * pieces),
+            vectors = p->size[X] / WARPGROUP_PIECE;
+    LLVMValueRef row = each_of_rows(w, &loop, w->storage.rows,
+                                    p->stride * vectors * pieces),
                  piece = split(w->k, &row, pieces), vector = split(w->k, &row, vectors),
+                 at = row, rest = split(w->k, &at, p->stride), image, is_there,
                  channels[WARPGROUP_PIECE];
-    LLVMValueRef y = add(w->k, times(w->k, w->row, p->stride), row);
-    y = LLVMBuildSub(w->b, y, number(w->k, p->before[Y]), "");
+    LLVMValueRef y = image_row(w, at, rest, &image, &is_there);
     GxIf inside;
-    gx_if_begin(w->k, &inside, is_below(w->k, y, p->size[Y]));
+    gx_if_begin(w->k, &inside, is_there);
     LLVMValueRef first = add(w->k, channel, times(w->k, piece, WARPGROUP_PIECE)),
-                 from = wide_sum(w, widened(w, w->image), p->channels, first);
+                 from = wide_sum(w, widened(w, image), p->channels, first);
     from = wide_sum(w, from, p->size[Y], y);
     from =
         byte_of(w, wide_sum(w, from, p->size[X], times(w->k, vector, WARPGROUP_PIECE)));
@@ -154,6 +208,8 @@ void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t s
 {
     if (w->p->in_tensor_memory)
         wide_tensor_multiply(w, a, b, steps);
+    else if (w->c->by_places)
+        wide_places_multiply(w, b->offset, a, steps, sums);
     else if (w->p->core == NULL)
         gx_wgmma(w->k, w->p->inst->operands[0]->shape->dtype,
                  (uint32_t)w->storage.columns, steps, a, b, sums);
@@ -285,6 +341,10 @@ static void find_places(Wide *w)
     const WidePlan *p = w->p;
     LLVMValueRef block = gx_ctaid(w->k, 0);
     w->feature_tile = split(w->k, &block, p->features / w->c->tile[FEATURES]);
+    if (w->c->by_places) {
+        wide_places_find(w, block);
+        return;
+    }
     w->row =
         times(w->k, split(w->k, &block, ceil_div(p->result_size[Y], w->c->tile[ROWS])),
               w->c->tile[ROWS]);

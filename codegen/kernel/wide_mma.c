@@ -12,7 +12,9 @@ void wide_sums(Wide *w)
     LLVMValueRef rows = w->warp, part = split(w->k, &rows, parts);
     w->blocks = (uint32_t)(w->p->group_features * parts / (WARP_ROWS * WARPGROUP_WARPS));
     w->octets = (uint32_t)ceil_div(w->storage.columns / PLACES, parts);
-    w->sum_count = w->p->in_tensor_memory ? 0 : w->blocks * w->octets * SUMS;
+    w->sum_count = w->p->in_tensor_memory ? 0
+                   : w->c->by_places      ? wide_places_sums(w)
+                                          : w->blocks * w->octets * SUMS;
     w->first_feature = times(w->k, rows, w->blocks * WARP_ROWS);
     w->first_octet = times(w->k, part, w->octets);
 }

@@ -154,37 +154,53 @@ static const IndexExpr *item_number(const Wide *w, const Item *item)
     return at;
 }
 
-static void write_item(const Wide *w, LLVMValueRef number_of_item)
+/* From shared memory, and what is made of them; `at`: the first one's number in the result. */
+static void store_item(const Wide *w, LLVMValueRef offset, const IndexExpr *at)
 {
     Emit *e = w->e;
     const Shape *s = w->p->inst->shape;
     uint32_t lanes = w->p->result_is_last ? WARPGROUP_PIECE : 2;
-    Item item = find_item(w, number_of_item);
     LLVMTypeRef type = LLVMVectorType(emit_type(w->k, s->dtype), lanes);
-    LLVMValueRef values[WARPGROUP_PIECE];
-    GxIf inside;
-    emit_if_begin(e, &inside, is_below(w->k, item.row, w->p->result_size[Y]));
-    LLVMValueRef sums = gx_load(w->k, GX_SHARED, item.offset, type, 2 * lanes);
+    LLVMValueRef values[WARPGROUP_PIECE],
+        sums = gx_load(w->k, GX_SHARED, offset, type, 2 * lanes);
     for (uint32_t i = 0; i < lanes; i++)
         values[i] = LLVMBuildExtractElement(w->b, sums, number(w->k, i), "");
-    const IndexExpr *index[EMIT_MOST_RANK], *at = item_number(w, &item);
+    const IndexExpr *index[EMIT_MOST_RANK];
     e->lanes = lanes;
     emit_preset_lanes(e, w->p->inst, values);
     emit_delinear(e, s, ix_add(e->ix, at, emit_lane(e)), index);
     for (uint32_t i = 0; i < fusion_result_count(w->in->fusion); i++)
         emit_result(e, w->in->fusion, i, index);
     e->lanes = 1;
-    emit_if_end(e, &inside, NULL, 0, NULL);
+}
+
+static void write_item(const Wide *w, LLVMValueRef number_of_item)
+{
+    GxIf inside;
+    if (w->c->by_places) {
+        WidePlacesItem item;
+        const IndexExpr *at = wide_places_item(w, number_of_item, &item);
+        emit_if_begin(w->e, &inside, item.inside);
+        store_item(w, item.offset, at);
+    } else {
+        Item item = find_item(w, number_of_item);
+        emit_if_begin(w->e, &inside, is_below(w->k, item.row, w->p->result_size[Y]));
+        store_item(w, item.offset, item_number(w, &item));
+    }
+    emit_if_end(w->e, &inside, NULL, 0, NULL);
 }
 
 void wide_results(const Wide *w, LLVMValueRef *sums)
 {
     GxLoop loop;
     int64_t lanes = w->p->result_is_last ? WARPGROUP_PIECE : 2,
-            results = w->c->tile[FEATURES] * w->c->tile[ROWS] * w->p->result_size[X];
+            results = w->c->tile[FEATURES] * w->c->tile[ROWS] *
+                      (w->c->by_places ? 1 : w->p->result_size[X]);
     gx_barrier(w->k);
     if (w->p->in_tensor_memory)
         wide_tensor_share(w);
+    else if (w->c->by_places)
+        wide_places_share(w, sums);
     else if (target_has(w->in->design->target, FEATURE_STMATRIX))
         share_sums(w, sums);
     else

@@ -102,6 +102,9 @@ typedef struct WideTensor {
  * places one behind the other, so that a tap's places begin a fixed distance behind the first one's. */
 typedef struct WideStorage {
     int64_t pitch, rows; /* of a plane */
+    int64_t width;       /* by places: of a row that are read */
+    int64_t
+        image_rows; /* by places: from an image's first row of a plane to the next one's */
     int64_t plane; /* places of it, and some that only columns behind the last one read */
     int64_t group_rows; /* of results: four warps' */
     int64_t
@@ -117,6 +120,8 @@ typedef struct WideStorage {
     WideRows of_rows;
 } WideStorage;
 void wide_storage(const KernelDesign *d, WideStorage *out);
+/* Vectors of fewer channels than there could be, whole places apart, meet in banks as they are turned. */
+bool wide_turning_meets(const WidePlan *p, int64_t depth, int64_t deep);
 /* Into how many parts, of whole octets each, four warps divide so many columns by mma.sync: all warps, each with all
  * features, if that leaves no more of them empty than half of the warps. */
 int64_t wide_parts(const WidePlan *p, int64_t columns);
@@ -130,6 +135,18 @@ void wide_tensor_take(WideTensor *t);
 uint64_t wide_tensor_control(WideTensor *t, uint64_t bytes);
 const char *wide_tensor_refused(const KernelDesign *d);
 void configure_wide_tensor(const KernelDesign *d, int64_t deep, KernelConfig *c);
+
+/* wide_places.c: where config.by_places says so. Rows of the patch, their pitch, columns of four warps, which are places. */
+void wide_places_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
+/* Rows of a plane that a block reads on average. */
+double wide_places_rows(const WidePlan *p, const KernelConfig *c);
+/* How often 64 places four warps have; registers of a thread for them, for those that are loaded meanwhile, and sums. */
+int64_t wide_places_parts(const KernelConfig *c);
+int64_t wide_places_registers(const KernelConfig *c);
+const char *wide_places_refused(const KernelDesign *d);
+/* Sets the fastest of its shapes, if that takes less than `least` (0: there is nothing else). */
+void wide_places_configure(const KernelDesign *open, int64_t deep, double least,
+                           KernelConfig *c);
 
 /* wide_rows.c: what is said above of few channels. Of the sizes of a convolution alone, whatever order its filter has:
  * NULL, or why it is none. */

@@ -5,7 +5,7 @@
  * around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that a tap
  * multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain, but by
  * mma.sync, which finds each place by itself. Features may be the first or last dimension of image, result and filter.
- * Images of few channels: wide_rows.c. */
+ * Images of few channels: wide_rows.c; places as rows of wgmma: wide_places.c. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
@@ -182,7 +182,8 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
 {
     int64_t piece = 2 * WARPGROUP_PIECE; /* bytes */
     WideStorage r = *out;
-    r.rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride;
+    if (!c->by_places)
+        r.rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride;
     r.plane = r.rows * r.pitch + r.slack;
     r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WARPGROUP_PIECE,
                          p->is_last ? 1 : WARPGROUP_PIECE / p->stride);
@@ -311,6 +312,8 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
                      .slack = WARPGROUP_PIECE - 1};
     if (p->in_tensor_memory)
         wide_tensor_storage(p, c, &r);
+    else if (c->by_places)
+        wide_places_storage(p, c, &r);
     else
         r.columns = columns_of(p, r.pitch, r.group_rows);
     r.sum_pitch = sum_pitch(p, r.pitch);
@@ -397,6 +400,11 @@ static int64_t least_rows(const KernelDesign *open, int64_t most, int64_t *depth
     return most;
 }
 
+bool wide_turning_meets(const WidePlan *p, int64_t depth, int64_t deep)
+{
+    return !p->is_last && p->stride == 1 && depth < deep;
+}
+
 void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
 {
     enum { SHAPES = 3 };
@@ -405,6 +413,8 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
     size_t best = 0;
     int64_t deep = most_depth(p), best_rows = rows_of(p, true), depth = deep;
     double best_seconds = 0, seconds;
+    bool is_open =
+        (c->set == 0 || c->by_places) && d->target != NULL && d->unsupported == NULL;
     KernelDesign open = *d;
     open.config = *c;
     if (p->in_tensor_memory) {
@@ -412,12 +422,10 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
         return;
     }
     for (size_t i = 0; i < SHAPES && d->target != NULL && d->unsupported == NULL; i++) {
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < 4 && !c->by_places; j++) {
             int64_t rows = rows_of(p, j % 2 == 0), k = deep >> j / 2;
-            /* vectors of fewer channels, whole places apart, meet in banks as they are turned */
-            bool meets = !p->is_last && p->stride == 1 && k < deep,
-                 is_cut = p->pieces != 0 && k < deep;
-            if (k < TAPS_STEP || meets || is_cut ||
+            bool is_cut = p->pieces != 0 && k < deep;
+            if (k < TAPS_STEP || wide_turning_meets(p, k, deep) || is_cut ||
                 !seconds_of(&open, shapes[i], rows, k, &seconds) ||
                 (best_seconds != 0 && seconds >= best_seconds))
                 continue;
@@ -427,8 +435,10 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
             depth = k;
         }
     }
-    if (best_seconds == 0 && d->target != NULL)
+    if (best_seconds == 0 && d->target != NULL && !c->by_places)
         best_rows = least_rows(&open, best_rows, &depth);
+    if (is_open)
+        wide_places_configure(&open, deep, best_seconds, c);
     complete(p, shapes[best], best_rows, depth, c);
 }
 
@@ -464,8 +474,10 @@ static const char *threads_refused(const KernelDesign *d)
         return wrong;
     WideStorage storage;
     wide_storage(d, &storage);
-    int64_t sums = storage.columns / 2,
+    int64_t sums = c->by_places ? wide_places_registers(c) : storage.columns / 2,
             registers = TARGET_REGISTERS / threads / GRANULE * GRANULE;
+    if (registers > TARGET_THREAD_REGISTERS)
+        registers = TARGET_THREAD_REGISTERS;
     if (d->plan.wide->core == NULL && !d->plan.wide->in_tensor_memory &&
         sums + BESIDE > registers)
         return refuse_text(
@@ -491,7 +503,9 @@ const char *refuse_wide_convolution(const KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
-    const char *wrong = p->in_tensor_memory ? wide_tensor_refused(d) : tile_refused(d);
+    const char *wrong = c->by_places          ? wide_places_refused(d)
+                        : p->in_tensor_memory ? wide_tensor_refused(d)
+                                              : tile_refused(d);
     if (wrong != NULL)
         return wrong;
     if (p->pieces != 0)
@@ -513,9 +527,10 @@ void geometry_wide_convolution(KernelDesign *d)
     const KernelConfig *c = &d->config;
     WideStorage storage;
     wide_storage(d, &storage);
-    geometry_blocks(d,
-                    p->images * ceil_div(p->result_size[Y], c->tile[ROWS]) *
-                        (p->features / c->tile[FEATURES]),
+    int64_t plane = p->result_size[Y] * p->result_size[X],
+            tiles = c->by_places ? ceil_div(p->images * plane, c->tile[ROWS])
+                                 : p->images * ceil_div(p->result_size[Y], c->tile[ROWS]);
+    geometry_blocks(d, tiles * (p->features / c->tile[FEATURES]),
                     c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
     geometry_shared(&d->geometry, storage.bytes, 128);
     d->geometry.has_barriers = true;

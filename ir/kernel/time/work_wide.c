@@ -33,6 +33,10 @@ static void fill_patch(const void *of)
     enum { DIVIDED = 20, TURNED = 40 };
     WorkBuilder *b = w->b;
     double pieces = (double)w->storage.patch_bytes / PIECE_BYTES / b->threads;
+    if (w->c->by_places) /* as many rows as it has places of */
+        pieces = wide_places_rows(w->p, w->c) *
+                 (double)(w->p->stride * w->p->stride * w->storage.width * w->c->depth) /
+                 WARPGROUP_PIECE / b->threads;
     work_wait(b, b->rates->memory_cycles);
     bool meets = !w->p->is_last && w->p->stride == 1 && w->c->depth < 8 * WARPGROUP_PIECE;
     work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
@@ -42,8 +46,9 @@ static void fill_patch(const void *of)
     work_barrier(b);
 }
 
-/* Of so many steps: wgmma and tcgen05 read both factors from shared memory. By mma.sync each warp reads the features
- * and columns of its part: words of these one by one where there is no patch, most of which are masked. */
+/* Of so many steps: wgmma and tcgen05 read both factors from shared memory; by places warps load one for wgmma, which reads
+ * the other for each part. By mma.sync each warp reads the features and columns of its part: words of these one by one where
+ * there is no patch, most of which are masked. */
 static void read_factors(const WideWork *w, double steps)
 {
     WorkBuilder *b = w->b;
@@ -51,7 +56,10 @@ static void read_factors(const WideWork *w, double steps)
     double pieces = steps * TAPS_STEP / (PIECE_BYTES / 2),
            columns = (double)w->storage.columns, rows = (double)w->p->group_features,
            threads = GROUP, words = 1;
-    if (w->p->in_tensor_memory) {
+    if (w->c->by_places) {
+        rows = columns;
+        columns = (double)(w->c->tile[FEATURES] * wide_places_parts(w->c));
+    } else if (w->p->in_tensor_memory) {
         rows = (double)(t->tiles * t->rows);
         columns = (double)t->width;
         threads = b->threads;
@@ -75,8 +83,9 @@ static void multiply(const WideWork *w, double steps)
     const WideTensor *t = &w->storage.tensor;
     bool in_memory = w->p->in_tensor_memory;
     double columns = (double)w->storage.columns,
-           sums = in_memory ? (double)(TENSOR_ROWS * t->width)
-                            : (double)w->p->group_features * columns,
+           sums = in_memory         ? (double)(TENSOR_ROWS * t->width)
+                  : w->c->by_places ? (double)w->c->tile[FEATURES] * columns
+                                    : (double)w->p->group_features * columns,
            operations = 2 * sums * steps * TAPS_STEP,
            percent =
                w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type),
@@ -87,8 +96,10 @@ static void multiply(const WideWork *w, double steps)
     read_factors(w, steps);
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / warps);
     if (w->p->core == NULL) {
+        /* for groups' ends; by places for the first factor, and for each part of them */
+        double waits = w->c->by_places ? 1 + (double)wide_places_parts(w->c) : 1;
         issue(w, 2 * steps);
-        work_wait(b, costs.shared_cycles); /* for the group's end */
+        work_wait(b, waits * costs.shared_cycles);
     } else {
         /* products; where two octets of columns are, of each tap */
         issue(w, steps * sums / (TENSOR_CORE_ROWS * 8 * WARPGROUP_WARPS) +
@@ -142,15 +153,52 @@ static void multiply_rows(const WideWork *w)
     }
 }
 
+/* In registers. */
+static double thread_sums(const WideWork *w)
+{
+    double columns = (double)w->storage.columns;
+    return w->c->by_places
+               ? (double)w->c->tile[FEATURES] * columns / (WARPGROUP_WARPS * TARGET_WARP)
+               : columns / 2;
+}
+
+/* The number of the first place of the block's, among those of all images by places, else of its own. */
+static const IndexExpr *first_place(const WideWork *w, int64_t tiles, int64_t rows)
+{
+    const WidePlan *p = w->p;
+    int64_t plane = p->result_size[Y] * p->result_size[X];
+    WorkCoordinate c = {.block_div = tiles, .block_mul = w->c->tile[ROWS]};
+    if (w->c->by_places)
+        return work_coordinate(w->b, c, p->images * plane);
+    c.block_mod = rows;
+    c.block_mul *= p->result_size[X];
+    return work_coordinate(w->b, c, plane);
+}
+
+/* Of the result. */
+static void set_index(const WideWork *w, const IndexExpr *block, const IndexExpr *place,
+                      const IndexExpr *feature, const IndexExpr **index)
+{
+    WorkBuilder *b = w->b;
+    const WidePlan *p = w->p;
+    bool is_last = p->result_is_last;
+    int64_t plane = p->result_size[Y] * p->result_size[X];
+    index[0] = w->c->by_places ? ix_floordiv(b->ix, place, plane) : block;
+    if (w->c->by_places)
+        place = ix_mod(b->ix, place, plane);
+    index[is_last ? 3 : 1] = feature;
+    index[is_last ? 1 : 2] = ix_floordiv(b->ix, place, p->result_size[X]);
+    index[is_last ? 2 : 3] = ix_mod(b->ix, place, p->result_size[X]);
+}
+
 static void write_results(const WideWork *w)
 {
     WorkBuilder *b = w->b;
     const WidePlan *p = w->p;
     uint32_t lanes = p->result_is_last ? WARPGROUP_PIECE : 2;
-    int64_t plane = p->result_size[Y] * p->result_size[X],
-            tiles = p->features / w->c->tile[FEATURES],
+    int64_t tiles = p->features / w->c->tile[FEATURES],
             rows = ceil_div(p->result_size[Y], w->c->tile[ROWS]),
-            of_rows = w->c->tile[ROWS] * p->result_size[X];
+            of_rows = w->c->tile[ROWS] * (w->c->by_places ? 1 : p->result_size[X]);
     double items = (double)(w->c->tile[FEATURES] * of_rows) / lanes,
            trips = items / b->threads;
     work_barrier(b);
@@ -158,7 +206,7 @@ static void write_results(const WideWork *w)
     double sums = p->in_tensor_memory ? (double)(TENSOR_ROWS * w->storage.tensor.tiles *
                                                  w->storage.tensor.columns) /
                                             b->threads
-                                      : (double)w->storage.columns / 2;
+                                      : thread_sums(w);
     work_shared(b, sums / WARPGROUP_PIECE, PIECE_BYTES, 1);
     work_barrier(b);
     work_preset(b, p->inst);
@@ -167,9 +215,7 @@ static void write_results(const WideWork *w)
     int64_t across = p->result_is_last ? w->c->tile[FEATURES] / lanes : of_rows / lanes;
     const IndexExpr *block = work_coordinate(
         b, (WorkCoordinate){.block_div = tiles * rows, .block_mul = 1}, p->images);
-    const IndexExpr *tile = work_coordinate(
-        b, (WorkCoordinate){.block_div = tiles, .block_mod = rows, .block_mul = of_rows},
-        plane);
+    const IndexExpr *tile = first_place(w, tiles, rows);
     const IndexExpr *in = work_coordinate(
         b, (WorkCoordinate){.thread_div = 1, .thread_mod = across}, across);
     const IndexExpr *down = work_coordinate(b, (WorkCoordinate){.thread_div = across},
@@ -190,10 +236,7 @@ static void write_results(const WideWork *w)
         place = ix_add(b->ix, tile, in);
         feature = ix_add(b->ix, feature, down);
     }
-    index[0] = block;
-    index[p->result_is_last ? 3 : 1] = feature;
-    index[p->result_is_last ? 1 : 2] = ix_floordiv(b->ix, place, p->result_size[X]);
-    index[p->result_is_last ? 2 : 3] = ix_mod(b->ix, place, p->result_size[X]);
+    set_index(w, block, place, feature, index);
     enum {
         FIND = 12 /* three divisions by constants: SASS, 24 instructions of an item */
     };
@@ -212,17 +255,19 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     WideWork w = {.b = b, .p = p, .c = c};
     wide_storage(d, &w.storage);
+    double rows =
+        c->by_places ? wide_places_rows(p, c) : (double)w.storage.rows; /* of a plane */
     /* sums; stages, descriptors; fragments of a few places */
     b->tensor_columns = w.storage.tensor.taken;
-    work_registers(b, p->in_tensor_memory
-                          ? 32
-                          : (double)w.storage.columns / 2 + (p->core == NULL ? 16 : 32));
+    work_registers(b, p->in_tensor_memory ? 32
+                      : c->by_places      ? (double)wide_places_registers(c) + 16
+                                     : thread_sums(&w) + (p->core == NULL ? 16 : 32));
     TapWork taps = {.b = b,
                     .inst = p->inst,
                     .config = c,
                     .channels = p->channels,
                     .taps = p->window[Y] * p->window[X],
-                    .patch_bytes = (double)(w.storage.rows * p->stride * p->size[X]) * 2,
+                    .patch_bytes = rows * (double)(p->stride * p->size[X]) * 2,
                     .of = &w,
                     .fill = fill_patch,
                     .multiply = multiply_tap};

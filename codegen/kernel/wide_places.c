@@ -1,0 +1,174 @@
+/* wide_convolution with places as wgmma's rows: see ir/kernel/kinds/wide_places.c. A lane names the row of the patch that it
+ * loads of its warp's 16 places once, for all taps. */
+#include "codegen/kernel/threads.h"
+#include "codegen/kernel/wide.h"
+
+enum { WARP_PLACES = TENSOR_CORE_ROWS, TURNED = 4 /* matrices of sums at once */ };
+
+/* Of all images. */
+static int64_t place_count(const WidePlan *p)
+{
+    return p->images * p->result_size[Y] * p->result_size[X];
+}
+
+/* Which row of all planes the window of a place begins in, and its column. */
+static LLVMValueRef row_of(const Wide *w, LLVMValueRef place, LLVMValueRef *column)
+{
+    LLVMValueRef image = place, y;
+    *column = split(w->k, &image, w->p->result_size[X]);
+    y = split(w->k, &image, w->p->result_size[Y]);
+    return add(w->k, times(w->k, image, w->storage.image_rows), y);
+}
+
+/* Behind the last place: that one. */
+static LLVMValueRef existing(const Wide *w, LLVMValueRef place)
+{
+    int64_t count = place_count(w->p);
+    if (count % w->c->tile[ROWS] == 0)
+        return place;
+    return LLVMBuildSelect(w->b, is_below(w->k, place, count), place,
+                           number(w->k, count - 1), "");
+}
+
+/* Of the part with this number: what four warps multiply at once. */
+static LLVMValueRef first_place(const Wide *w, uint32_t part)
+{
+    LLVMValueRef place = times(w->k, w->group[ROWS], w->storage.columns);
+    place = add(w->k, place, times(w->k, w->warp, WARP_PLACES));
+    return add(w->k, place, number(w->k, (int64_t)part * WARPGROUP_ROWS));
+}
+
+static uint32_t parts_of(const Wide *w)
+{
+    return (uint32_t)wide_places_parts(w->c);
+}
+
+static uint32_t part_sums(const Wide *w)
+{
+    return (uint32_t)w->c->tile[FEATURES] / 2;
+}
+
+uint32_t wide_places_sums(const Wide *w)
+{
+    return parts_of(w) * part_sums(w);
+}
+
+/* Of the warp's four matrices, two of places and two of channels, the lane names a row. */
+static LLVMValueRef lane_row(const Wide *w, uint32_t part)
+{
+    LLVMValueRef place = LLVMBuildAnd(w->b, w->lane, number(w->k, WARP_PLACES - 1), ""),
+                 half = LLVMBuildUDiv(w->b, w->lane, number(w->k, WARP_PLACES), ""), row,
+                 column;
+    place = add(w->k, w->place, add(w->k, first_place(w, part), place));
+    row = LLVMBuildSub(w->b, row_of(w, existing(w, place), &column), w->row, "");
+    row = add(w->k, times(w->k, row, w->storage.pitch), column);
+    row = add(w->k, row, times(w->k, half, w->storage.chunk));
+    return times(w->k, row, PIECE_BYTES);
+}
+
+void wide_places_find(Wide *w, LLVMValueRef tile)
+{
+    LLVMValueRef column;
+    w->place = times(w->k, tile, w->c->tile[ROWS]);
+    w->row = row_of(w, w->place, &column);
+    LLVMValueRef last = add(w->k, w->place, number(w->k, w->c->tile[ROWS] - 1)),
+                 row = row_of(w, existing(w, last), &column);
+    w->row_count = add(w->k, LLVMBuildSub(w->b, row, w->row, ""),
+                       number(w->k, (w->p->window[Y] - 1) / w->p->stride + 1));
+    w->lane_rows = ARENA_ARRAY(w->k->arena, LLVMValueRef, parts_of(w));
+    for (uint32_t i = 0; i < parts_of(w); i++)
+        w->lane_rows[i] = lane_row(w, i);
+}
+
+static LLVMValueRef *load_places(const Wide *w, LLVMValueRef patch, uint32_t part,
+                                 uint32_t steps)
+{
+    LLVMValueRef *words = ARENA_ARRAY(w->k->arena, LLVMValueRef,
+                                      (size_t)steps * GX_WGMMA_WORDS),
+                 row = add(w->k, patch, w->lane_rows[part]);
+    for (uint32_t step = 0; step < steps; step++) {
+        int64_t at = 2 * (int64_t)step * w->storage.chunk * PIECE_BYTES;
+        gx_ldmatrix(w->k, add(w->k, row, number(w->k, at)), GX_WGMMA_WORDS, false,
+                    &words[step * GX_WGMMA_WORDS]);
+    }
+    return words;
+}
+
+/* A part's places are loaded before those of the part before are multiplied. */
+void wide_places_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
+                          uint32_t steps, LLVMValueRef *sums)
+{
+    DType type = w->p->inst->operands[0]->shape->dtype;
+    uint32_t parts = parts_of(w);
+    LLVMValueRef *words = load_places(w, patch, 0, steps);
+    for (uint32_t i = 0; i < parts; i++) {
+        GxMatrices places = {.words = words};
+        if (i + 1 < parts)
+            words = load_places(w, patch, i + 1, steps);
+        gx_wgmma(w->k, type, (uint32_t)w->c->tile[FEATURES], steps, &places, filter,
+                 &sums[i * part_sums(w)]);
+    }
+}
+
+static void share_part(const Wide *w, uint32_t part, const LLVMValueRef *sums)
+{
+    bool turned = !w->p->result_is_last;
+    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WARPGROUP_PIECE),
+                 half = matrix,
+                 lower = split(w->k, &half, 2), /* of places; of features */
+        place = first_place(w, part), feature = times(w->k, half, WARPGROUP_PIECE);
+    place = add(w->k, place, times(w->k, lower, WARPGROUP_PIECE));
+    LLVMValueRef down = add(w->k, turned ? feature : place, in),
+                 to = add(w->k, times(w->k, down, w->storage.sum_stride),
+                          turned ? place : feature);
+    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
+    for (int64_t i = 0; i < w->c->tile[FEATURES]; i += 2 * WARPGROUP_PIECE) {
+        LLVMValueRef words[TURNED];
+        for (uint32_t j = 0; j < TURNED; j++)
+            words[j] = wide_sum_word(w, &sums[i / WARPGROUP_PIECE * SUMS + 2 * j]);
+        int64_t at = i * (turned ? w->storage.sum_stride : 1) * 2;
+        gx_stmatrix(w->k, add(w->k, to, number(w->k, at)), TURNED, turned, words);
+    }
+}
+
+/* Rows of shared memory are places, or, where features are first, features. */
+void wide_places_share(const Wide *w, const LLVMValueRef *sums)
+{
+    for (uint32_t i = 0; i < parts_of(w); i++)
+        share_part(w, i, &sums[i * part_sums(w)]);
+}
+
+/* Eight features of a place, or two places of a feature. */
+const IndexExpr *wide_places_item(const Wide *w, LLVMValueRef item, WidePlacesItem *out)
+{
+    const WidePlan *p = w->p;
+    Emit *e = w->e;
+    bool turned = p->result_is_last;
+    int64_t lanes = turned ? WARPGROUP_PIECE : 2, count = place_count(p),
+            plane = p->result_size[Y] * p->result_size[X],
+            features = w->c->tile[FEATURES],
+            across = (turned ? features : w->c->tile[ROWS]) / lanes;
+    LLVMValueRef down = item, along = split(w->k, &down, across),
+                 place = turned ? down : times(w->k, along, lanes),
+                 first = times(w->k, w->feature_tile, features),
+                 feature = turned ? along : down;
+    LLVMValueRef to =
+        add(w->k, times(w->k, down, w->storage.sum_stride), times(w->k, along, lanes));
+    out->offset = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
+    place = add(w->k, w->place, place);
+    out->inside = is_below(w->k, place, count);
+    /* in items, so that their first one's number is seen to be a multiple */
+    int64_t several[2] = {turned ? 1 : lanes, turned ? lanes : 1};
+    place = LLVMBuildUDiv(w->b, place, number(w->k, several[0]), "");
+    first = LLVMBuildUDiv(w->b, first, number(w->k, several[1]), "");
+    const IndexExpr *at = emit_variable(e, to_index(e, place),
+                                        (Range){0, count / several[0] - 1}),
+                    *of = emit_variable(e, to_index(e, add(w->k, first, feature)),
+                                        (Range){0, p->features / several[1] - 1});
+    if (turned)
+        return ix_add(e->ix, ix_mul(e->ix, at, p->features), ix_mul(e->ix, of, lanes));
+    const IndexExpr *image = ix_floordiv(e->ix, at, plane / lanes),
+                    *in = ix_mod(e->ix, at, plane / lanes);
+    image = ix_add(e->ix, ix_mul(e->ix, image, p->features), of);
+    return ix_add(e->ix, ix_mul(e->ix, image, plane), ix_mul(e->ix, in, lanes));
+}
