@@ -1,4 +1,4 @@
-/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_places.c, wide_rows.c, wide_mma.c,
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_places.c, wide_rows.c, wide_terms.c,
  * wide_tensor.c and wide_results.c. */
 #ifndef GXC_CODEGEN_KERNEL_WIDE_H
 #define GXC_CODEGEN_KERNEL_WIDE_H
@@ -108,6 +108,11 @@ void wide_rows_ask(const Wide *w);
 void wide_rows_make(const Wide *w);
 /* The patch of a convolution from few channels (p->pieces) and its filter, all multiplied; gives the thread's sums. */
 LLVMValueRef *wide_rows_run(Wide *w);
+/* The same of a patch by terms (p->by_term), of rows of the image and to products with the filter, which begin so many
+ * bytes into shared memory. */
+void wide_terms_zeros(const Wide *w, uint32_t filter);
+void wide_terms_make(const Wide *w, uint32_t rows);
+void wide_terms_multiply(const Wide *w, uint32_t filter);
 /* Two sums side by side as a word of the result's type. */
 LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums);
 /* wide_places.c: of tile `tile`, what is said of Wide; sums += places of the patch at `patch` (bytes) by features, 16 terms in

@@ -90,8 +90,7 @@ static void ask_filter(const Run *r)
     const Wide *w = r->w;
     const WidePlan *p = r->p;
     Walk walk;
-    int64_t pieces = w->c->tile[FEATURES] / WARPGROUP_PIECE,
-            depth = p->pieces * WARPGROUP_PIECE;
+    int64_t pieces = w->c->tile[FEATURES] / WARPGROUP_PIECE, depth = wide_row_terms(p);
     walk_begin(w, &walk, pieces * depth, ceil_div(w->storage.of_rows.terms, depth));
     LLVMValueRef at = walk.across, piece = split(w->k, &at, pieces), y = walk.down, x,
                  channel;
@@ -101,7 +100,7 @@ static void ask_filter(const Run *r)
         channel = split(w->k, &x, p->channels);
     } else {
         channel = at;
-        x = split(w->k, &channel, r->parts * WARPGROUP_PIECE);
+        x = split(w->k, &channel, p->by_term ? p->window[X] : r->parts * WARPGROUP_PIECE);
         x = LLVMBuildSub(w->b, x, number(w->k, p->spare), "");
     }
     LLVMValueRef is_tap = LLVMBuildAnd(w->b, is_below(w->k, x, p->window[X]),
@@ -315,6 +314,10 @@ static Run run_of(const Wide *w)
     Run r = {.w = w, .p = p, .parts = p->is_last ? p->pieces : p->pieces / p->channels};
     r.filter = w->shared + (uint32_t)w->storage.patch_bytes;
     r.rows = r.filter + (uint32_t)w->storage.stage_bytes;
+    if (p->by_term) { /* tiles read behind the patch: wide_terms_reach */
+        r.rows = r.filter;
+        r.filter += (uint32_t)w->storage.of_rows.bytes;
+    }
     return r;
 }
 
@@ -337,7 +340,9 @@ LLVMValueRef *wide_rows_run(Wide *w)
     ask_rows(&r);
     ask_filter(&r);
     gx_copy_commit(w->k);
-    if (!p->takes_words)
+    if (p->by_term)
+        wide_terms_zeros(w, r.filter);
+    else if (!p->takes_words)
         make_zeros(&r);
     gx_copy_wait(w->k, 0);
     gx_barrier(w->k);
@@ -348,13 +353,18 @@ LLVMValueRef *wide_rows_run(Wide *w)
         multiply_words(&r, sums);
         return sums;
     }
-    make_patch(&r);
+    if (p->by_term)
+        wide_terms_make(w, r.rows);
+    else
+        make_patch(&r);
     gx_proxy_fence(w->k);
     gx_barrier(w->k);
     GxIf one;
     if (p->in_tensor_memory)
         wide_tensor_issue_begin(w, &one);
-    for (int64_t row = 0; row * p->stride < p->window[Y]; row++)
+    if (p->by_term)
+        wide_terms_multiply(w, r.filter);
+    for (int64_t row = 0; !p->by_term && row * p->stride < p->window[Y]; row++)
         multiply_rows(w, &r, row, sums);
     if (p->in_tensor_memory) {
         wide_tensor_issue_end(w, &one, number(w->k, 0));

@@ -117,9 +117,13 @@ static void store_sums(const Wide *w, LLVMValueRef tile, LLVMValueRef row,
         row = add(w->k, row, in);
     features = places;
     places = split(w->k, &features, t->across);
-    LLVMValueRef place = places_are_rows
-                             ? add(w->k, times(w->k, places, TENSOR_ROWS), row)
-                             : add(w->k, times(w->k, places, t->columns), column),
+    if (w->p->by_term && places_are_rows) /* parts of a row, and the rows */
+        row = add(w->k, row, times(w->k, split(w->k, &places, t->parts), TENSOR_ROWS));
+    int64_t apart = !places_are_rows ? t->columns
+                    : w->p->by_term  ? w->storage.pitch
+                                     : TENSOR_ROWS;
+    LLVMValueRef place = places_are_rows ? add(w->k, times(w->k, places, apart), row)
+                                         : add(w->k, times(w->k, places, apart), column),
                  feature = places_are_rows
                                ? column
                                : add(w->k, times(w->k, features, TENSOR_ROWS), row);
@@ -137,12 +141,22 @@ static void store_sums(const Wide *w, LLVMValueRef tile, LLVMValueRef row,
     }
 }
 
+/* Rows of a part of a row of results may have none of its places. */
+static LLVMValueRef has_place(const Wide *w, LLVMValueRef tile, LLVMValueRef row)
+{
+    LLVMValueRef part = split(w->k, &tile, w->storage.tensor.parts);
+    LLVMValueRef place = add(w->k, times(w->k, part, TENSOR_ROWS), row);
+    return is_below(w->k, place, w->storage.pitch);
+}
+
 /* Each four warps take some of the columns, each warp its 32 lanes of them. */
 void wide_tensor_share(const Wide *w)
 {
     enum { MOST_PART = 32, PART = 16, GROUP_LOG2 = 7 };
     const WideTensor *t = &w->storage.tensor;
     uint32_t part = t->columns % MOST_PART == 0 ? MOST_PART : PART;
+    bool has_spare =
+        w->p->by_term && w->p->places_are_rows && w->storage.pitch % TENSOR_ROWS != 0;
     GxLoop loop;
     gx_loop_begin(w->k, &loop,
                   LLVMBuildLShr(w->b, w->thread, number(w->k, GROUP_LOG2), ""),
@@ -155,8 +169,13 @@ void wide_tensor_share(const Wide *w)
             row = add(w->k, times(w->k, w->warp, LANES), number(w->k, half * HALF));
         LLVMValueRef at =
             add(w->k, add(w->k, w->address, column), times(w->k, row, GX_TENSOR_LANE));
+        GxIf there;
+        if (has_spare)
+            gx_if_begin(w->k, &there, has_place(w, tile, row));
         gx_tensor_load(w->k, at, part, sums);
         store_sums(w, tile, row, in, part, sums);
+        if (has_spare)
+            gx_if_end(w->k, &there, NULL, 0, NULL);
     }
     gx_loop_end(w->k, &loop, NULL);
 }

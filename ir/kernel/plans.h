@@ -74,6 +74,9 @@ typedef struct WidePlan {
     int64_t pieces;
     int64_t spare;    /* taps before the first, so that runs begin with whole words */
     bool takes_words; /* mma.sync has these from rows of the image: there is no patch */
+    /* In tensor memory: rows of the patch's matrices are terms, of eight places each, so that the taps of a window lie
+     * one behind the other whatever their number is; there are no pieces of a place, and nothing is spare. */
+    bool by_term;
 } WidePlan;
 
 /* WidePlan.pieces: rows of the image behind patch and filter, from which a patch is made, features first those of a
@@ -85,12 +88,18 @@ typedef struct WideRows {
     int64_t zeros;     /* places behind the patch, beside an odd piece */
     int64_t terms;     /* of the filter, in whole steps */
     uint64_t bytes;
+    /* WidePlan.by_term: rows of 16 bytes from eight places to the next; the first behind the terms of all rows of the
+     * image: each result's last ones, up to eight with zeros, if there is a rest of its terms by eight; where there
+     * are zeros beside an odd eight, else -1. */
+    int64_t chunk, tails, beside;
+    int64_t turn; /* threads from the first row of eight places to that of the next */
 } WideRows;
 
 /* WidePlan.in_tensor_memory: the sums lie there as tiles of `rows`, 128 or 64, by `columns`, one beside the other. */
 typedef struct WideTensor {
     int64_t rows, columns, tiles;
     int64_t width;  /* columns of all tiles that are multiplied */
+    int64_t parts;  /* WidePlan.by_term, places are rows: of a row of results */
     int64_t across; /* tiles of the same features */
     uint32_t taken; /* columns of tensor memory, as they can be asked for */
     uint32_t
@@ -156,6 +165,20 @@ const char *wide_rows_illegal(const WidePlan *p);
 void wide_rows_plan(WidePlan *p);
 int64_t
 wide_rows_depth(const WidePlan *p); /* terms of a step: `stride` rows of a window */
+/* WidePlan.by_term, where a block's shared memory has room for the patch. */
+void wide_terms_plan(WidePlan *p, uint64_t most_shared);
+int64_t wide_row_terms(const WidePlan *p); /* of the filter, of a window's row */
+/* WidePlan.by_term: those of a window; pieces of 16 bytes that a thread reads of a row, or of each channel's; how many
+ * threads that fill the patch side by side meet in a bank. */
+enum { WIDE_TAIL_ROWS = 9 /* from tail to tail: not all in the same banks */ };
+int64_t wide_window_terms(const WidePlan *p);
+int64_t wide_terms_pitch(const WidePlan *p); /* places of a row of results, */
+int64_t wide_terms_parts(const WidePlan *p); /* tiles that these are rows of */
+int64_t wide_terms_read(const WidePlan *p);
+/* Tiles whose rows are places end with some that no result has, for which they read what stands behind the patch: rows of
+ * the image and the filter are enough. */
+bool wide_terms_reach(const WidePlan *p, const WideStorage *s);
+int64_t wide_terms_meet(const WidePlan *p);
 /* Patch, filter and rows; pitch and columns are there. */
 void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
 

@@ -146,6 +146,8 @@ static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
 /* Pairs of results of a row are read and written together where features are first. */
 static int64_t pitch_of(const WidePlan *p)
 {
+    if (p->by_term)
+        return wide_terms_pitch(p);
     /* rows of windows share no places where each result has its own */
     int64_t shared = p->pieces != 0 ? 0 : (p->window[X] - 1) / p->stride,
             pitch = p->result_size[X] + shared;
@@ -295,10 +297,13 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
         p->group_features -= TENSOR_CORE_ROWS;
     if (p->channels % TAPS_STEP != 0)
         wide_rows_plan(p);
-    if (target_has(d->target, FEATURE_TENSOR_MEMORY))
+    if (target_has(d->target, FEATURE_TENSOR_MEMORY)) {
         wide_tensor_plan(p);
-    else if (!target_has(d->target, FEATURE_WARPGROUP))
+        if (p->pieces != 0)
+            wide_terms_plan(p, target_block_shared(d->target));
+    } else if (!target_has(d->target, FEATURE_WARPGROUP)) {
         p->core = taps_core(d, hero->operands[0]->shape->dtype);
+    }
     p->takes_words = p->pieces != 0 && p->core != NULL;
     d->plan.wide = p;
 }

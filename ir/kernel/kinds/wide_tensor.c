@@ -42,8 +42,29 @@ static int64_t least_features(const WidePlan *p)
     return p->features <= MOST_COLUMNS ? p->features : TENSOR_COLUMN_STEP;
 }
 
+/* Each row of results has tiles of its own. */
+static void terms_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
+{
+    WideTensor t = {.rows = TENSOR_ROWS, .columns = out->pitch, .parts = 1};
+    if (p->places_are_rows) {
+        t.columns = c->tile[FEATURES];
+        t.parts = wide_terms_parts(p);
+    }
+    t.across = c->tile[ROWS] * t.parts;
+    t.tiles = t.across * (p->places_are_rows ? 1 : c->tile[FEATURES] / TENSOR_ROWS);
+    t.width = t.tiles * t.columns;
+    wide_tensor_take(&t);
+    out->columns = c->tile[ROWS] * out->pitch;
+    out->slack = 0;
+    out->tensor = t;
+}
+
 void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
+    if (p->by_term) {
+        terms_storage(p, c, out);
+        return;
+    }
     int64_t places = (c->tile[ROWS] - 1) * out->pitch + p->result_size[X],
             columns = p->places_are_rows ? TENSOR_ROWS : MOST_COLUMNS;
     WideTensor t = {.rows = TENSOR_ROWS, .across = ceil_div(places, columns)};
@@ -96,6 +117,8 @@ const char *wide_tensor_refused(const KernelDesign *d)
                            (long long)c->tile[FEATURES], (long long)unit,
                            (long long)p->features, MOST_COLUMNS);
     wide_storage(d, &s);
+    if (p->by_term && !wide_terms_reach(p, &s))
+        return refuse_text(d, "\"tile\" has places behind the patch's end");
     return s.tensor.taken <= TENSOR_COLUMNS
                ? NULL
                : refuse_text(

@@ -119,21 +119,27 @@ static void multiply_tap(const void *of)
 }
 
 /* Few channels: rows and the other factor are copied, and pieces of words that are loaded one by one make the patch. */
-static void fill_rows(const WideWork *w)
+static void fill_copies(const WideWork *w)
 {
-    /* of a row's piece, the filter's, a place's of the patch, beside its words: SASS of 7x7 from 3 features */
-    enum { ROW = 20, FILTER = 15, PLACE = 4 };
+    /* of a row's piece, the filter's: SASS of 7x7 from 3 features */
+    enum { ROW = 20, FILTER = 15 };
     WorkBuilder *b = w->b;
-    const WidePlan *p = w->p;
-    double threads = b->threads,
-           pieces = (double)w->storage.patch_bytes / PIECE_BYTES / threads,
-           rows = (double)w->storage.of_rows.bytes / PIECE_BYTES / threads,
-           filters = (double)w->storage.stage_bytes / PIECE_BYTES / threads,
-           words = PIECE_BYTES / 4;
+    double rows = (double)w->storage.of_rows.bytes / PIECE_BYTES / b->threads,
+           filters = (double)w->storage.stage_bytes / PIECE_BYTES / b->threads;
     work_wait(b, b->rates->memory_cycles);
     work_shared(b, rows + filters, PIECE_BYTES, 1);
     issue(w, ROW * rows + FILTER * filters);
     work_barrier(b);
+}
+
+static void fill_rows(const WideWork *w)
+{
+    enum { PLACE = 4 /* of the patch, beside its words: SASS as above */ };
+    WorkBuilder *b = w->b;
+    const WidePlan *p = w->p;
+    double pieces = (double)w->storage.patch_bytes / PIECE_BYTES / b->threads,
+           words = PIECE_BYTES / 4;
+    fill_copies(w);
     if (p->takes_words)
         return;
     work_shared(b, pieces * words, 4, 1);
@@ -142,10 +148,39 @@ static void fill_rows(const WideWork *w)
     work_barrier(b);
 }
 
+/* WidePlan.by_term: a thread reads what eight places have of a row, and makes each row of a matrix of it by four
+ * instructions; the last ones of a window are written once more, behind zeros. */
+static void fill_terms(const WideWork *w)
+{
+    enum { ITEM = 24, ROW = 4 };
+    WorkBuilder *b = w->b;
+    const WidePlan *p = w->p;
+    const WideRows *r = &w->storage.of_rows;
+    double octets = (double)(w->storage.pitch / WARPGROUP_PIECE),
+           items = octets * (double)r->turn / b->threads,
+           channels = p->is_last ? 1 : (double)p->channels,
+           rows = items * (double)wide_row_terms(p),
+           behind = octets * (double)(r->chunk - r->tails) / b->threads,
+           tails = octets *
+                   (double)(w->c->tile[ROWS] * (wide_window_terms(p) % WARPGROUP_PIECE)) /
+                   b->threads;
+    work_shared(b, behind, PIECE_BYTES, 1);
+    fill_copies(w);
+    work_shared(b, items * channels * (double)wide_terms_read(p), PIECE_BYTES, 1);
+    work_shared(b, rows + tails, PIECE_BYTES, (double)wide_terms_meet(p));
+    issue(w, ITEM * items + ROW * rows);
+    work_barrier(b);
+}
+
 /* Steps follow each other without a barrier. */
 static void multiply_rows(const WideWork *w)
 {
     const WidePlan *p = w->p;
+    if (p->by_term) {
+        fill_terms(w);
+        multiply(w, (double)w->storage.of_rows.terms / TAPS_STEP);
+        return;
+    }
     fill_rows(w);
     for (int64_t row = 0; row < p->window[Y]; row += p->stride) {
         int64_t left = p->window[Y] - row, together = left < p->stride ? left : p->stride;
@@ -203,10 +238,11 @@ static void write_results(const WideWork *w)
            trips = items / b->threads;
     work_barrier(b);
     /* matrices of 8 x 8, four at a time */
-    double sums = p->in_tensor_memory ? (double)(TENSOR_ROWS * w->storage.tensor.tiles *
-                                                 w->storage.tensor.columns) /
-                                            b->threads
-                                      : thread_sums(w);
+    double sums = p->in_tensor_memory
+                      ? (double)(w->storage.tensor.rows * w->storage.tensor.tiles *
+                                 w->storage.tensor.columns) /
+                            b->threads
+                      : thread_sums(w);
     work_shared(b, sums / WARPGROUP_PIECE, PIECE_BYTES, 1);
     work_barrier(b);
     work_preset(b, p->inst);
