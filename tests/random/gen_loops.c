@@ -1,4 +1,4 @@
-/* Random loops: of any body, and along the rows of an array. */
+/* Random loops: of any body, along the rows of an array, and of elements that go their own ways. */
 #include <string.h>
 
 #include "tests/random/nest.h"
@@ -254,4 +254,206 @@ void gen_walk(Gen *g)
     say_while(g, carried, condition, body, &count, tuple);
     for (int i = 0; i < 2; i++)
         leave(say_element(g, carried, tuple, 2 + i, &facts[i]), &facts[i]);
+}
+
+/* -- loops as users write them -------------------------------------------------------------------
+ *
+ * Elements go their own ways for a number of trips, with a row of an array taken and a row of another
+ * filled in each (a scan), or until the data says that it is enough, for each element by itself (a
+ * while under vmap) or for one. */
+
+enum { MOST_CARRIED = 4, MOST_ITEMS = MOST_CARRIED + 4 };
+
+/* What a loop carries: [0] how many trips were made or how many are left, then arrays of one shape. */
+typedef struct Trips {
+    Value *items[MOST_ITEMS], like; /* like: the shape of what elements are */
+    int n, carried;                 /* items; [1 .. carried] change */
+    int table, rows, filled; /* items: a row of which is read, taken, written; 0: none */
+    int64_t trips;
+    bool until; /* item 0 is an array: trips that each element still has */
+} Trips;
+
+/* An array for a loop: one that there is, or one of more than a block. */
+static Value *choose_array(Gen *g)
+{
+    if (!g->entry || chance(g, 70))
+        return chance(g, 15) ? scalar(g, any_type(g)) : pick(g);
+    int64_t dims[2] = {1 + below(g, 9), 100 + below(g, 1500)};
+    bool flat = chance(g, 50);
+    return small_argument(g, any_type(g), flat ? 1 : 2, flat ? dims + 1 : dims);
+}
+
+static Value *add_row(Gen *g, const Trips *t, DType type, bool is_new)
+{
+    Value all = {.type = type, .rank = t->like.rank + 1};
+    all.dims[0] = t->trips;
+    memcpy(all.dims + 1, t->like.dims, sizeof all.dims - sizeof *all.dims);
+    if (!is_new)
+        return fresh(g, type, all.rank, all.dims);
+    Value *zero = constant_scalar(g, type, 0);
+    return emit(g, type, all.rank, all.dims, "broadcast(%s), dimensions={}", zero->name);
+}
+
+/* May it be carried: nothing that is strange, few roundings behind it. */
+static bool is_tame(const Value *v)
+{
+    return !v->special && v->depth <= 2 && elements_of(v) > 0 && !is_complex(v->type);
+}
+
+static Value *spread(Gen *g, const Value *like, DType type, int number)
+{
+    Value *s = constant_scalar(g, type, number);
+    if (like->rank == 0)
+        return s;
+    Value *v =
+        emit(g, type, like->rank, like->dims, "broadcast(%s), dimensions={}", s->name);
+    moved(v, s, NULL);
+    return v;
+}
+
+/* Sets what is carried; false: there is nothing of this kind. */
+static bool choose_items(Gen *g, Trips *t)
+{
+    Value *first = choose_array(g);
+    t->like = *first;
+    t->trips = 1 + below(g, 6);
+    t->until = first->rank < MAX_RANK && chance(g, 40);
+    if (!is_tame(first) || elements_of(first) * t->trips > 20000)
+        return false;
+    if (t->until) {
+        Value *given = g->entry ? small_argument(g, DT_S32, t->like.rank, t->like.dims)
+                                : same_shape(g, &t->like, DT_S32);
+        Value *seven = spread(g, &t->like, DT_S32, 7);
+        t->items[0] = emit(g, DT_S32, t->like.rank, t->like.dims, "and(%s, %s)",
+                           given->name, seven->name);
+    } else {
+        t->items[0] = constant_scalar(g, DT_S32, 0);
+    }
+    t->items[1] = first;
+    t->n = 2;
+    for (int more = (int)below(g, MOST_CARRIED - 1); more > 0; more--)
+        t->items[t->n++] = same_shape(g, &t->like, any_type(g));
+    t->carried = t->n - 1;
+    if (chance(g, 40))
+        t->items[t->table = t->n++] = same_shape(g, &t->like, any_type(g));
+    if (!t->until && t->like.rank < MAX_RANK && chance(g, 60)) {
+        t->items[t->rows = t->n++] = add_row(g, t, any_type(g), false);
+        t->items[t->filled = t->n++] = add_row(g, t, first->type, true);
+    }
+    for (int i = 0; i < t->n; i++) {
+        if (!is_tame(t->items[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Only what is computed for each element by itself. */
+static void grow_elements(Gen *body, int n)
+{
+    static GenFn *const elements[] = {gen_unary,  gen_binary, gen_binary,  gen_compare,
+                                      gen_select, gen_select, gen_convert, gen_bits};
+    int end = body->count + n;
+    for (int i = 0; i < 3 * n && body->count < end; i++)
+        elements[below(body, 8)](body);
+}
+
+static Value *is_above_zero(Gen *g, const Value *left)
+{
+    Value *zero = spread(g, left, DT_S32, 0);
+    return emit(g, DT_PRED, left->rank, left->dims, "compare(%s, %s), direction=GT",
+                left->name, zero->name);
+}
+
+/* Is there an element that is not done? */
+static void say_until(Gen *g, Nest carried, char out[24])
+{
+    char shape[1024], sizes[128];
+    int64_t all[MAX_RANK] = {0, 1, 2, 3, 4, 5};
+    Gen *test = begin(g);
+    nest_shape(carried, shape);
+    say(test, "  p = %s parameter(0)\n", shape);
+    Value *go = is_above_zero(test, say_element(test, carried, "p", 0, carried.items[0]));
+    if (go->rank > 0) {
+        const char *any = reducer(test, DT_PRED, "or");
+        Value *no = emit(test, DT_PRED, 0, NULL, "constant(false)");
+        go = emit(test, DT_PRED, 0, NULL, "reduce(%s, %s), dimensions={%s}, to_apply=%s",
+                  go->name, no->name, list(all, go->rank, sizes), any);
+    }
+    finish(test, go, "condition", out);
+}
+
+/* What a trip makes of item i; where an element is done it stays as it is. */
+static Value *next_item(Gen *body, const Trips *t, Value **in, int i, const Value *going)
+{
+    Value *next = find_result(body, in[i], 0, in[i]->depth);
+    if (next->special)
+        return in[i];
+    if (!t->until)
+        return next;
+    Value kept = *next;
+    Value *v = emit(body, kept.type, kept.rank, kept.dims, "select(%s, %s, %s)",
+                    going->name, kept.name, in[i]->name);
+    moved(v, &kept, in[i]);
+    return v;
+}
+
+/* The body: its results, item by item. */
+static void grow_trip(Gen *body, const Trips *t, Value **in, Value **roots)
+{
+    Walk w = {.row = t->like};
+    Count count = count_rows(t->trips);
+    Value *going = t->until ? is_above_zero(body, in[0]) : NULL;
+    if (t->rows > 0) {
+        w.row.type = in[t->rows]->type;
+        choose_row(body, in[t->rows], in[0], &w);
+        take_row(body, in[t->rows], &w);
+    }
+    grow_elements(body, 2 + (int)below(body, 9));
+    for (int i = 0; i < t->n; i++)
+        roots[i] = i > 0 && i <= t->carried ? next_item(body, t, in, i, going) : in[i];
+    if (t->filled > 0) {
+        Value row = t->like;
+        row.type = in[t->filled]->type;
+        Value *y = find_result(body, &row, 0, 3);
+        roots[t->filled] = put_row(body, in[t->filled], y->special ? in[1] : y, &w);
+    }
+    if (!t->until) {
+        roots[0] = next_index(body, in[0], &count);
+        return;
+    }
+    Value *one = spread(body, in[0], DT_S32, 1);
+    Value *less = emit(body, DT_S32, in[0]->rank, in[0]->dims, "subtract(%s, %s)",
+                       in[0]->name, one->name);
+    roots[0] = emit(body, DT_S32, in[0]->rank, in[0]->dims, "select(%s, %s, %s)",
+                    going->name, less->name, in[0]->name);
+}
+
+void gen_trips(Gen *g)
+{
+    Trips t = {0};
+    Value *in[MOST_ITEMS], *roots[MOST_ITEMS], facts[MOST_ITEMS];
+    char tuple[24], body[24], condition[24];
+    if (!choose_items(g, &t))
+        return;
+    Nest carried = {t.items, t.n, 0};
+    Count count = count_rows(t.trips);
+    count.anywhere = t.until; /* no known trip count */
+    snprintf(tuple, sizeof tuple, "t%d", g->shared->next_id++);
+    say_nest(g, carried, tuple, false);
+    Gen *inner = begin_body(g, carried, !t.until, in);
+    for (int i = t.carried + 1; i < t.n; i++)
+        moved(in[i], t.items[i], NULL); /* they stay as they are */
+    grow_trip(inner, &t, in, roots);
+    for (int i = 0; i < t.n; i++)
+        facts[i] = *roots[i];
+    finish_nest(inner, (Nest){roots, t.n, 0}, "trip", body);
+    if (t.until)
+        say_until(g, carried, condition);
+    else
+        say_condition(g, carried, &count, condition);
+    say_while(g, carried, condition, body, &count, tuple);
+    for (int i = 1; i < t.n; i++) {
+        if (i <= t.carried || i == t.filled)
+            leave(say_element(g, carried, tuple, i, &facts[i]), &facts[i]);
+    }
 }

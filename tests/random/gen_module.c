@@ -51,6 +51,7 @@ static const struct {
     {gen_random_bits, 1, false, false},
     {gen_while, 3, false, true},
     {gen_walk, 2, false, true},
+    {gen_trips, 8, false, true},
     {gen_mixed, 2, true, false},
     {gen_tuple_parameter, 1, false, false},
     {gen_conditional, 3, false, true},

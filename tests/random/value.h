@@ -131,6 +131,7 @@ GenFn gen_normalised, gen_attention, gen_rows, gen_quantised, gen_moments,
 GenFn gen_long, gen_stencil; /* of several tiles */
 GenFn gen_product;           /* on tensor cores */
 void grow_products(Gen *g);  /* a module of them */
-GenFn gen_while, gen_walk, gen_conditional, gen_call, gen_map, gen_tuple, gen_fusion;
+GenFn gen_while, gen_walk, gen_trips, gen_conditional, gen_call, gen_map, gen_tuple,
+    gen_fusion;
 
 #endif
