@@ -20,8 +20,9 @@ bool while_carries(const WhilePlan *p, int64_t element)
 bool while_reads(const WhilePlan *p, int64_t element)
 {
     for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
-        for (uint32_t k = 0; inst != p->body->root && k < inst->operand_count; k++) {
-            if (loop_element(p->body, inst->operands[k]) == element)
+        for (uint32_t k = 0; k < inst->operand_count; k++) {
+            bool stays = inst == p->body->root && k == element;
+            if (!stays && loop_element(p->body, inst->operands[k]) == element)
                 return true;
         }
     }
