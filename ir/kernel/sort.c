@@ -77,30 +77,32 @@ static const Instruction *compared(Mirror *m, const Instruction *c, bool wants_e
     return mirrors(m, a, b) ? a : mirrors(m, b, a) ? b : NULL;
 }
 
-static bool orders(Mirror *m, const Instruction *c);
-
-/* `equal` asks whether the keys of `less` are the same, and `rest` orders those. */
-static bool orders_rest(Mirror *m, const Instruction *less, const Instruction *equal,
-                        const Instruction *rest)
+/* `equal` asks whether the keys of `less` are the same, so that something else orders those. */
+static bool asks_first(Mirror *m, const Instruction *less, const Instruction *equal)
 {
     const Instruction *first = compared(m, less, false);
     const Instruction *second = compared(m, equal, true);
     int64_t d = first != NULL ? inst_int(less, ATTR_DIRECTION, DIRECTION_EQ) : 0;
     return first != NULL && second != NULL && same_key(m, first, second) &&
-           (d == DIRECTION_LT || d == DIRECTION_GT) && orders(m, rest);
+           (d == DIRECTION_LT || d == DIRECTION_GT);
 }
 
-/* f(x) < f(y), f(x) < f(y) or (f(x) = f(y) and ...), or that as a select */
-static bool orders(Mirror *m, const Instruction *c)
+/* f(x) < f(y) or (f(x) = f(y) and rest), or that as a select */
+typedef struct Order {
+    const Instruction *less, *equal, *rest;
+} Order;
+
+static bool find_order(Mirror *m, const Instruction *c, Order *o)
 {
-    if (c->op == OP_SELECT)
-        return orders_rest(m, c->operands[2], c->operands[0], c->operands[1]);
-    if (c->op != OP_OR)
-        return compared(m, c, false) != NULL;
-    for (int i = 0; i < 2; i++) {
-        const Instruction *less = c->operands[i], *both = c->operands[1 - i];
+    if (c->op == OP_SELECT) {
+        *o = (Order){c->operands[2], c->operands[0], c->operands[1]};
+        return asks_first(m, o->less, o->equal);
+    }
+    for (int i = 0; c->op == OP_OR && i < 2; i++) {
+        const Instruction *both = c->operands[1 - i];
         for (int k = 0; both->op == OP_AND && k < 2; k++) {
-            if (orders_rest(m, less, both->operands[k], both->operands[1 - k]))
+            *o = (Order){c->operands[i], both->operands[k], both->operands[1 - k]};
+            if (asks_first(m, o->less, o->equal))
                 return true;
         }
     }
@@ -110,7 +112,30 @@ static bool orders(Mirror *m, const Instruction *c)
 bool sort_has_order(const Instruction *sort)
 {
     Mirror m = {0};
-    return orders(&m, inst_called(sort, 0)->root);
+    Order o;
+    const Instruction *c = inst_called(sort, 0)->root;
+    while (find_order(&m, c, &o))
+        c = o.rest;
+    return compared(&m, c, false) != NULL;
+}
+
+uint32_t sort_comparisons(const Instruction *sort, const Instruction **less,
+                          uint32_t most)
+{
+    Mirror m = {0};
+    Order o;
+    uint32_t count = 0;
+    const Instruction *c = inst_called(sort, 0)->root;
+    for (; count < most && find_order(&m, c, &o); c = o.rest) {
+        if (inst_int(o.less, ATTR_TYPE, COMPARE_FLOAT) !=
+            inst_int(o.equal, ATTR_TYPE, COMPARE_FLOAT))
+            return 0; /* zeros are equal for one of them only */
+        less[count++] = o.less;
+    }
+    if (count == most || compared(&m, c, false) == NULL)
+        return 0;
+    less[count++] = c;
+    return count;
 }
 
 bool sort_compares(const Instruction *sort, const Instruction **first,

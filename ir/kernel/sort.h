@@ -23,6 +23,11 @@ bool sort_is_in_block(const Instruction *sort, const Target *t);
  * elements may get the same one. NaN is not looked at. */
 bool sort_has_order(const Instruction *sort);
 
+/* The comparisons by one key after the other, each of those that are equal by the ones before: how many, or 0 if it
+ * orders in another way or by more than `most` keys. */
+uint32_t sort_comparisons(const Instruction *sort, const Instruction **less,
+                          uint32_t most);
+
 /* Where the comparator is f(x) < g(y) or f(x) > g(y): f and g, and true: > (or with x and y the other way round). */
 bool sort_compares(const Instruction *sort, const Instruction **first,
                    const Instruction **second, bool *is_greater);

@@ -539,19 +539,24 @@ static int64_t ranges_that_fill(const Radix *r)
     return ceil_div(r->size, radix_range(r->size, ranges));
 }
 
-/* Of the kernels that were added from instruction `first` on. */
-static double seconds_since(const Radix *r, uint32_t first)
+double kernels_seconds(const PassContext *cx, const Computation *comp, uint32_t first)
 {
-    const Target *t = r->cx->target;
+    const Target *t = cx->target;
     double seconds = 0;
-    for (uint32_t i = first; i < r->comp->instruction_count; i++) {
+    for (uint32_t i = first; i < comp->instruction_count; i++) {
+        const Instruction *inst = comp->instructions[i];
         KernelWork w;
-        if (r->comp->instructions[i]->op != OP_FUSION)
+        if (inst == NULL || inst->op != OP_FUSION)
             continue;
-        kernel_work(r->comp->instructions[i], t, r->cx->scratch, &w);
+        kernel_work(inst, t, cx->scratch, &w);
         seconds += kernel_time(&w, t->device).seconds;
     }
     return seconds;
+}
+
+static double seconds_since(const Radix *r, uint32_t first)
+{
+    return kernels_seconds(r->cx, r->comp, first);
 }
 
 /* Of all steps: one is made, as if it read what the fusion gives, and removed again. */
@@ -580,6 +585,26 @@ static int64_t choose_ranges(const Radix *r)
     return steps_seconds(by_ranges) < steps_seconds(*r) ? by_ranges.ranges : 0;
 }
 
+/* Whether the sort goes by one key, which its digits can be counted of. */
+static bool has_digits(Radix *r)
+{
+    Counting trial;
+    if (!fits(r))
+        return false;
+    begin_counting(r, inst_called(r->fusion, 0), &trial);
+    return trial.key != NULL;
+}
+
+bool sort_has_digits(Module *m, PassContext *cx, Computation *comp, Instruction *fusion)
+{
+    Radix r = {.m = m,
+               .cx = cx,
+               .comp = comp,
+               .fusion = fusion,
+               .sort = find_sort(inst_called(fusion, 0))};
+    return has_digits(&r);
+}
+
 Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
                             Instruction *fusion)
 {
@@ -588,11 +613,7 @@ Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
                .comp = comp,
                .fusion = fusion,
                .sort = find_sort(inst_called(fusion, 0))};
-    if (!fits(&r))
-        return NULL;
-    Counting trial;
-    begin_counting(&r, inst_called(fusion, 0), &trial);
-    if (trial.key == NULL)
+    if (!has_digits(&r))
         return NULL;
     r.ranges = choose_ranges(&r);
     if (r.ranges == 0)

@@ -11,6 +11,8 @@
  * contradict itself (merges_runs_of_any_order). Each step says that it sorts everything, which is what
  * all of them together do (ir/kernel/sort.h).
  *
+ * By several keys, one after the other, they are sorted by each of them, the last one first, where that is faster.
+ *
  * Needs: wrapped. Keeps: values, but where NaN goes if the comparator does not say. Ends: what it makes fits. */
 #include "ir/kernel/kind.h"
 #include "ir/kernel/rules.h"
@@ -25,11 +27,11 @@ typedef struct Split {
     bool trusts;             /* its comparator */
 } Split;
 
-/* A merge of what `before` made. */
-static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
+/* Another sort of what `before` made. */
+static Instruction *add_sort(Split *s, Instruction *before, const char *name)
 {
     uint32_t n = s->sort->operand_count;
-    Computation *fused = module_add_computation(s->m, "merge");
+    Computation *fused = module_add_computation(s->m, name);
     Instruction **outer = ARENA_ARRAY(s->cx->scratch, Instruction *, n);
     Instruction **inner = ARENA_ARRAY(s->cx->scratch, Instruction *, n);
     fused->is_fused = true;
@@ -40,13 +42,20 @@ static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
         inner[i] = computation_add_parameter(fused, i, leaf, NULL);
     }
     fused->root = computation_add_like(fused, s->sort, s->sort->shape, n, inner);
-    sort_set_step(fused->root, (SortStep){run, true, s->trusts});
     Instruction *fusion =
         computation_add(s->comp, OP_FUSION, before->shape, n, outer, before->name);
     fusion->span = before->span;
     inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
     inst_set_computation(fusion, ATTR_CALLS, fused);
     kernel_kind_set(fusion, KERNEL_SORT);
+    return fusion;
+}
+
+/* A merge of what `before` made. */
+static Instruction *add_merge(Split *s, Instruction *before, int64_t run)
+{
+    Instruction *fusion = add_sort(s, before, "merge");
+    sort_set_step(inst_called(fusion, 0)->root, (SortStep){run, true, s->trusts});
     return fusion;
 }
 
@@ -124,20 +133,12 @@ static Instruction *hero(const Instruction *fusion)
     return NULL;
 }
 
-/* The last step; NULL: rows fit as they are. */
-static Instruction *split(Split *s, Instruction *fusion)
+/* Runs first, then merges of two. */
+static Instruction *by_merges(Split *s, Instruction *fusion)
 {
-    if (fusion->op != OP_FUSION || kernel_hero(fusion) != OP_SORT)
-        return NULL;
     Instruction *sort = hero(fusion);
     const Shape *x = sort->operands[0]->shape;
     int64_t size = x->dims[inst_ints(sort, ATTR_DIMENSIONS).data[0]];
-    if (sort_is_in_block(sort, s->cx->target) || shape_elements(x) == 0 ||
-        sort_step(sort).run != 0)
-        return NULL;
-    Instruction *sorted = sort_by_digits(s->m, s->cx, s->comp, fusion);
-    if (sorted != NULL)
-        return sorted;
     int64_t run = sort_slots(sort, TARGET_STATIC_SHARED);
     run = run < SORT_MOST_RUN ? run : SORT_MOST_RUN;
     s->sort = sort;
@@ -149,6 +150,121 @@ static Instruction *split(Split *s, Instruction *fusion)
     for (; run < size; run *= 2)
         last = add_merge(s, last, 2 * run);
     return last;
+}
+
+/* -- several keys ---------------------------------------------------------------------------------- */
+
+enum { MOST_KEYS = 8 };
+
+typedef struct Keys {
+    const Computation *comparator; /* by all of them */
+    const Instruction *less[MOST_KEYS];
+    uint32_t count;
+} Keys;
+
+/* `inst` and what it is computed from, in a computation that has the parameters already. */
+static Instruction *copied(Computation *to, const Instruction *inst, Instruction **made)
+{
+    Instruction *operands[3];
+    if (made[inst->id] != NULL)
+        return made[inst->id];
+    if (inst->op == OP_CONSTANT)
+        return made[inst->id] = computation_add_constant(to, inst->literal, NULL);
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        operands[i] = copied(to, inst->operands[i], made);
+    return made[inst->id] =
+               computation_add_like(to, inst, inst->shape, inst->operand_count, operands);
+}
+
+static bool is_small(const Instruction *less)
+{
+    const Computation *comp = less->parent;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->operand_count > 3)
+            return false;
+    }
+    return true;
+}
+
+/* The sort goes by one key only; equals stay in their order. */
+static void set_key(Split *s, Instruction *sort, const Keys *keys, uint32_t which)
+{
+    const Computation *from = keys->comparator;
+    Computation *comp = module_add_computation(s->m, "key");
+    Instruction **made =
+        ARENA_ARRAY(s->cx->scratch, Instruction *, from->instruction_count + 1u);
+    for (uint32_t i = 0; i < from->parameter_count; i++) {
+        const Instruction *p = from->parameters[i];
+        made[p->id] = computation_add_parameter(comp, i, p->shape, NULL);
+    }
+    comp->root = copied(comp, keys->less[which], made);
+    inst_set_computation(sort, ATTR_TO_APPLY, comp);
+    inst_set_int(sort, ATTR_IS_STABLE, 1);
+}
+
+/* A sort by each key, the last one first; those that are equal by a key stay in the order of the later ones. */
+static Instruction *sort_by_all(Split *s, Instruction *fusion, const Keys *keys)
+{
+    Instruction *last = fusion;
+    s->sort = hero(fusion);
+    for (uint32_t k = keys->count; k-- > 0;) {
+        if (last != fusion || k + 1 != keys->count)
+            last = add_sort(s, last, "sort");
+        set_key(s, hero(last), keys, k);
+        last = sort_by_digits(s->m, s->cx, s->comp, last);
+    }
+    return last;
+}
+
+static Instruction *add_copy(Split *s, Instruction *fusion)
+{
+    Instruction *copy = computation_add_like(s->comp, fusion, fusion->shape,
+                                             fusion->operand_count, fusion->operands);
+    inst_set_computation(copy, ATTR_CALLS,
+                         computation_clone(inst_called(fusion, 0), "sort"));
+    return copy;
+}
+
+/* Digits of one key after the other; NULL: it has no such keys, or merges are faster. */
+static Instruction *by_keys(Split *s, Instruction *fusion)
+{
+    Instruction *sort = hero(fusion);
+    Keys keys = {.comparator = inst_called(sort, 0)};
+    uint32_t first = s->comp->instruction_count;
+    keys.count = sort_comparisons(sort, keys.less, MOST_KEYS);
+    if (keys.count < 2 || !is_small(keys.less[0]))
+        return NULL;
+    Instruction *copy = add_copy(s, fusion);
+    bool good = true;
+    for (uint32_t k = 0; k < keys.count && good; k++) {
+        set_key(s, hero(copy), &keys, k);
+        good = sort_has_digits(s->m, s->cx, s->comp, copy);
+    }
+    double seconds = 0, merged = 0;
+    if (good) {
+        sort_by_all(s, copy, &keys);
+        seconds = kernels_seconds(s->cx, s->comp, first);
+        computation_remove_from(s->comp, first);
+        by_merges(s, add_copy(s, fusion));
+        merged = kernels_seconds(s->cx, s->comp, first);
+    }
+    computation_remove_from(s->comp, first);
+    return seconds < merged ? sort_by_all(s, fusion, &keys) : NULL;
+}
+
+/* The last step; NULL: rows fit as they are. */
+static Instruction *split(Split *s, Instruction *fusion)
+{
+    if (fusion->op != OP_FUSION || kernel_hero(fusion) != OP_SORT)
+        return NULL;
+    Instruction *sort = hero(fusion);
+    if (sort_is_in_block(sort, s->cx->target) ||
+        shape_elements(sort->operands[0]->shape) == 0 || sort_step(sort).run != 0)
+        return NULL;
+    Instruction *sorted = sort_by_digits(s->m, s->cx, s->comp, fusion);
+    if (sorted == NULL)
+        sorted = by_keys(s, fusion);
+    return sorted != NULL ? sorted : by_merges(s, fusion);
 }
 
 static bool split_all(Split *s)
