@@ -454,8 +454,11 @@ static bool differs_by_lane(WorkBuilder *b, const Instruction *inst,
 WorkValue work_element(WorkBuilder *b, const Instruction *inst,
                        const IndexExpr *const *index)
 {
-    if (b->is_preset[inst->id])
-        return (WorkValue){.loop = 0, .has_lane = differs_by_lane(b, inst, index)};
+    if (b->is_preset[inst->id]) {
+        /* of a loop's body: another value in each trip */
+        uint32_t loop = b->leaf_arrays != NULL ? b->loop : 0;
+        return (WorkValue){.loop = loop, .has_lane = differs_by_lane(b, inst, index)};
+    }
     if (!shape_is_array(inst->shape) && inst->op != OP_REDUCE &&
         inst->op != OP_REDUCE_WINDOW)
         return at_hand();
