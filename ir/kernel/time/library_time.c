@@ -93,6 +93,17 @@ static double transposed_bytes(const ConvolutionArray *a)
     return a->dims[1] > 1 && a->strides[1] != 1 ? n : 0;
 }
 
+/* Of the rate of a quarter of library_many_channels: as much for each time that there are twice as many. */
+static double many_share(double channels)
+{
+    double share = 1, least = costs.library_many_channels / 4;
+    for (int i = 0; i < 2 && channels >= 2 * least; i++) {
+        share += (costs.library_many_share - 1) / 2;
+        least *= 2;
+    }
+    return share;
+}
+
 /* As a product: of all positions under the kernel with the filter, or of all images with each other. */
 static void describe_convolution(const Instruction *conv, const GpuModel *d, Product *p)
 {
@@ -116,6 +127,8 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
         p->rate *= costs.library_convolution *
                    smaller(side / costs.library_full_channels, 1) *
                    (is_few ? costs.library_few_share : 1);
+        if (s.kind != CONVOLUTION_FILTER && p->batch == 1)
+            p->rate *= many_share(smaller(in, out));
     }
     p->is_even = s.kind == CONVOLUTION_FILTER;
     p->m = s.kind == CONVOLUTION_FILTER ? out : positions;
