@@ -1,6 +1,7 @@
 /* See choice.h. */
 #include "passes/library/choice.h"
 
+#include "ir/kernel/convolution.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/time/costs.h"
@@ -23,6 +24,29 @@ static const Candidate *best_kernel(const Candidates *all, bool is_forced)
     return NULL;
 }
 
+/* At run time: constants are turned by the compiler. */
+static bool turns_filter(const Instruction *product)
+{
+    ConvolutionShape s;
+    if (product->op != OP_CONVOLUTION || !convolution_shape(product, &s) ||
+        s.kind != CONVOLUTION_FORWARD)
+        return false;
+    const Instruction *filter = product->operands[1];
+    return s.x.strides[1] == 1 && s.w.dims[1] > 1 && s.w.strides[1] != 1 &&
+           library_lies_in_memory(filter) && filter->op != OP_CONSTANT;
+}
+
+double library_most_seconds(const Instruction *product, double library,
+                            const PassContext *cx)
+{
+    double most = library * costs.kernel_gain;
+    if (!turns_filter(product))
+        return most;
+    double bytes = 2 * (double)shape_bytes(product->operands[1]->shape);
+    return library + costs.launch_seconds +
+           cost_seconds_of_bytes(cx->target->device, bytes);
+}
+
 bool library_is_best(const LibraryChoice *choice, Instruction *inst)
 {
     const Target *target = choice->cx->target;
@@ -30,7 +54,8 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
     bool is_forced = target->tiles == TILES_GX || target->tiles == TILES_TILEIR;
     if (target->tiles == TILES_NONE ||
         (!is_forced &&
-         !candidates_worth_asking(inst, &choice->uses, target, costs.kernel_gain)))
+         !candidates_worth_asking(inst, &choice->uses, target,
+                                  turns_filter(inst) ? 1 : costs.kernel_gain)))
         return true;
     candidates_find(inst, &choice->uses, target, choice->cx->products, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
@@ -41,7 +66,8 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
     if (!is_forced && split_product_seconds(inst, choice->cx, &pieces) &&
         pieces < own->seconds && pieces <= library->seconds * costs.kernel_gain)
         return false;
-    if (!is_forced && own->seconds > library->seconds * costs.kernel_gain)
+    if (!is_forced &&
+        own->seconds > library_most_seconds(inst, library->seconds, choice->cx))
         return true;
     fusion_wrap_in_place(inst);
     kernel_kind_set(inst, own->kind);

@@ -12,6 +12,12 @@ typedef struct LibraryChoice {
 } LibraryChoice;
 LibraryChoice library_choice(const Computation *comp, const PassContext *cx);
 
+/* What a kernel must not take longer than in place of a library that needs so many seconds. A convolution from features that
+ * are last wants its filter so, too: where that is in memory in another order a kernel has to be compiled and launched for the
+ * library as well, which turns it, and what takes less time altogether is best. */
+double library_most_seconds(const Instruction *product, double library,
+                            const PassContext *cx);
+
 /* The dot or convolution, which a library could make, is better left to it than to a kernel: one has to be
  * compiled, and must be worth that. False: it has become that kernel, or stays as it is where kernels of its pieces
  * are the best: see split_product_seconds. */

@@ -5,6 +5,7 @@
 
 #include "ir/kernel/candidates.h"
 #include "ir/kernel/time/costs.h"
+#include "passes/library/choice.h"
 #include "passes/library/convolutions.h"
 
 enum { NEAR_MOST = 32 /* operations that are looked through for another convolution */ };
@@ -78,13 +79,14 @@ static Instruction *in_form(const Instruction *conv, const ConvolutionForm *form
 }
 
 /* A kernel that reads images in either order takes less time than a library. */
-static bool is_faster(const Candidates *all, const PassContext *cx)
+static bool is_faster(const Instruction *conv, const Candidates *all,
+                      const PassContext *cx)
 {
     const Candidate *own = candidates_by(all, CANDIDATE_TILE),
                     *library = candidates_by(all, CANDIDATE_LIBRARY);
     return own != NULL && kernel_kind_is(own->kind, KERNEL_AS_IMAGES) &&
            (library == NULL || cx->graphs == NULL ||
-            own->seconds <= library->seconds * costs.kernel_gain);
+            own->seconds <= library_most_seconds(conv, library->seconds, cx));
 }
 
 /* With the transpositions: a kernel of ours writes its result in any order. */
@@ -114,7 +116,7 @@ bool convolution_keeps_filter(Rewriter *r, const Instruction *conv)
         return false;
     KnownUses known = {.uses = *rw_uses(r), .count = r->known};
     candidates_find(conv, &known, cx->target, cx->products, &all);
-    return is_faster(&all, cx);
+    return is_faster(conv, &all, cx);
 }
 
 bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
@@ -132,7 +134,7 @@ bool convolution_keeps_images(Rewriter *r, const Instruction *conv,
                  (has_kept || !convolution_has_others_near(r, conv));
     if (keeps) {
         candidates_find(c, NULL, cx->target, cx->products, &all);
-        keeps = is_faster(&all, cx);
+        keeps = is_faster(c, &all, cx);
         least = keeps ? candidates_by(&all, CANDIDATE_TILE)->seconds : 0;
     }
     if (keeps && !has_kept) {
