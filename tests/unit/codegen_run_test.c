@@ -10,18 +10,13 @@
 
 #include <cmocka.h>
 
-#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
-#include "runtime/emu/engine.h"
-#include "runtime/emu/object.h"
+#include "tests/unit/shared/hand_kernels.h"
 
 enum { THREADS = 128, BLOCKS = 8, ELEMENTS = THREADS * BLOCKS };
 
 typedef struct Fixture {
-    Arena *arena;
-    Cuda cuda;
-    Libdevice *device;
-    Backend *backend;
+    HandKernels hand;
     Kernel *kernel;
     LLVMTypeRef f32, f64;
     bool reports; /* accesses, as in shadow mode */
@@ -29,26 +24,15 @@ typedef struct Fixture {
 
 static int set_up(void **state)
 {
-    Arena *a = arena_create();
-    Fixture *f = ARENA_NEW(a, Fixture);
-    const char *error = NULL;
-    f->arena = a;
-    if (!cuda_find(a, NULL, ASSEMBLER_ANY, &f->cuda, &error)) {
-        print_error("%s\n", error);
-        return 1;
-    }
-    f->device = libdevice_open(a, f->cuda.libdevice, &error);
-    f->backend = backend_create(a, f->device);
-    *state = f;
-    return f->backend == NULL;
+    static Fixture f;
+    *state = &f;
+    return hand_kernels_open(&f.hand) ? 0 : 1;
 }
 
 static int tear_down(void **state)
 {
     Fixture *f = *state;
-    backend_destroy(f->backend);
-    libdevice_close(f->device);
-    arena_destroy(f->arena);
+    hand_kernels_close(&f->hand);
     return 0;
 }
 
@@ -58,8 +42,8 @@ static Kernel *start(Fixture *f, const char *name, uint64_t bytes)
     static const uint32_t block[3] = {THREADS, 1, 1}, grid[3] = {BLOCKS, 1, 1};
     const KernelArg args[] = {{.align = 16, .bytes = bytes, .is_read_only = true},
                               {.align = 16, .bytes = bytes}};
-    Kernel *k =
-        kernel_create(f->arena, backend_module(f->backend), name, args, 2, block, grid);
+    Kernel *k = kernel_create(f->hand.arena, backend_module(f->hand.backend), name, args,
+                              2, block, grid);
     f->kernel = k;
     f->f32 = LLVMFloatTypeInContext(k->context);
     f->f64 = LLVMDoubleTypeInContext(k->context);
@@ -77,33 +61,12 @@ static LLVMValueRef element(Kernel *k, unsigned bytes)
 
 static bool run(Fixture *f, void *in, void *out, uint64_t bytes, Finding *finding)
 {
-    Kernel *k = f->kernel;
-    char reason[OBJECT_REASON_BYTES];
-    size_t size;
-    kernel_finish(k);
-    const void *data = backend_host_object(f->backend, &k, 1, 90, &size);
-    Object *object = object_load(data, size, reason);
-    if (!object)
-        fail_msg("%s", reason);
     const uint64_t args[] = {(uintptr_t)in, (uintptr_t)out};
     const uint64_t extents[] = {bytes, bytes};
-    const EngineArgument arguments[2] = {{0}};
-    EngineLaunch launch = {.entry = object_kernel(object, k->name),
-                           .name = k->name,
-                           .parameters = 2,
-                           .args = args,
-                           .extents = extents,
-                           .arguments = arguments,
-                           .sites = k->sites,
-                           .site_count = (uint32_t)k->site_count,
-                           .shared_bytes = k->shared_bytes,
-                           .check_written = f->reports};
-    memcpy(launch.grid, k->grid, sizeof launch.grid);
-    memcpy(launch.block, k->block, sizeof launch.block);
-    assert_non_null(launch.entry);
-    bool is_good = engine_run(&launch, finding);
-    object_unload(object);
-    return is_good;
+    HandRun launch = {
+        .args = args, .extents = extents, .count = 2, .check_written = f->reports};
+    kernel_finish(f->kernel);
+    return hand_kernels_run(&f->hand, f->kernel, 90, &launch, finding);
 }
 
 /* ---- math ---- */
@@ -141,11 +104,11 @@ static void check_function(Fixture *f, const Function *fn, bool is_double)
 {
     unsigned bytes = is_double ? 8 : 4;
     const char *suffix = is_double ? "" : "f";
-    Kernel *k =
-        start(f, arena_printf(f->arena, "k_%s%s", fn->name, suffix), ELEMENTS * bytes);
+    Kernel *k = start(f, arena_printf(f->hand.arena, "k_%s%s", fn->name, suffix),
+                      ELEMENTS * bytes);
     LLVMTypeRef type = is_double ? f->f64 : f->f32;
     LLVMValueRef offset = element(k, bytes), x = gx_load(k, 0, offset, type, bytes);
-    x = gx_libdevice(k, arena_printf(f->arena, "%s%s", fn->name, suffix), &x, 1);
+    x = gx_libdevice(k, arena_printf(f->hand.arena, "%s%s", fn->name, suffix), &x, 1);
     gx_store(k, 1, offset, x, bytes);
 
     float in[ELEMENTS], out[ELEMENTS];

@@ -7,12 +7,9 @@
 
 #include <cmocka.h>
 
-#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
-#include "ir/base/bug.h"
 #include "ir/number/number.h"
-#include "runtime/emu/engine.h"
-#include "runtime/emu/object.h"
+#include "tests/unit/shared/hand_kernels.h"
 
 enum {
     THREADS = 128,
@@ -27,40 +24,6 @@ enum {
     RIGHT_BYTES = COLUMNS * TERMS * 2,
     MATRIX = PIECE * PIECE_BYTES
 };
-
-typedef struct Fixture {
-    Arena *arena;
-    Cuda cuda;
-    Libdevice *device;
-    Backend *backend;
-} Fixture;
-
-static int set_up(void **state)
-{
-    Arena *a = arena_create();
-    Fixture *f = ARENA_NEW(a, Fixture);
-    const char *error = NULL;
-    f->arena = a;
-    if (!cuda_find(a, NULL, ASSEMBLER_ANY, &f->cuda, &error)) {
-        print_error("%s\n", error);
-        return 1;
-    }
-    f->device = libdevice_open(a, f->cuda.libdevice, &error);
-    if (f->device == NULL)
-        return 1;
-    f->backend = backend_create(a, f->device);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    Fixture *f = *state;
-    backend_destroy(f->backend);
-    libdevice_close(f->device);
-    arena_destroy(f->arena);
-    return 0;
-}
 
 /* Which product a kernel makes. */
 typedef struct Form {
@@ -126,7 +89,7 @@ static void store_sums(Kernel *k, const Form *form, LLVMValueRef address)
 }
 
 /* The product twice, the second time added. */
-static Kernel *product_kernel(Fixture *f, const char *name, const Form *form)
+static Kernel *product_kernel(HandKernels *f, const char *name, const Form *form)
 {
     static const uint32_t block[3] = {THREADS, 1, 1}, grid[3] = {1, 1, 1};
     const KernelArg args[] = {{.align = 16, .bytes = LEFT_BYTES, .is_read_only = true},
@@ -185,54 +148,35 @@ enum { FORMS = sizeof forms / sizeof *forms };
 
 static void forms_assemble(void **state)
 {
-    Fixture *f = *state;
+    HandKernels *f = *state;
     static const char *const names[] = {"sm_100a", "sm_100f", "sm_103a", "sm_110a"};
     /* "Instruction descriptor": rows / 16 from bit 24, columns / 8 from bit 17, 16 and 15 transposed, bf16 1 from bits
      * 10 and 7, f32 sums 1 from bit 4 */
     static const uint32_t descriptors[FORMS] = {0x40c0490, 0x80c0490, 0x40c8010,
                                                 0x80d0010, 0x80d8490};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        Target target;
-        Cubin cubin;
-        const char *error = NULL;
-        assert_true(target_find(names[i], &target));
         for (int j = 0; j < FORMS; j++) {
             Kernel *k =
                 product_kernel(f, arena_printf(f->arena, "t%zu_%d", i, j), &forms[j]);
-            const char *ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
+            Cubin cubin;
+            const char *ptx = hand_kernels_assemble(f, &k, 1, names[i], &cubin);
             assert_non_null(strstr(ptx, "tcgen05.mma.cta_group::1.kind::f16 ["));
             assert_non_null(strstr(ptx, arena_printf(f->arena, "%u", descriptors[j])));
-            if (!assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &cubin,
-                          &error))
-                fail_msg("%s: %s", names[i], error);
             assert_int_equal(cubin.uses[0].spill_stores, 0);
         }
     }
 }
 
-static void expect_refusal(Fixture *f, Kernel *k, const char *gpu)
-{
-    Target target;
-    Escape e;
-    assert_true(target_find(gpu, &target));
-    escape_push(&e);
-    if (setjmp(e.target) == 0) {
-        backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
-        fail();
-    }
-    escape_pop(&e);
-    assert_int_equal(e.kind, ESCAPE_UNSUPPORTED);
-    assert_non_null(strstr(e.message, "gx.tensor."));
-}
-
 static void others_are_refused(void **state)
 {
-    Fixture *f = *state;
+    HandKernels *f = *state;
     static const char *const names[] = {"sm_100", "sm_120a", "sm_90a"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        expect_refusal(
-            f, product_kernel(f, arena_printf(f->arena, "refused%zu", i), &forms[0]),
-            names[i]);
+        assert_non_null(strstr(
+            hand_kernels_refusal(
+                f, product_kernel(f, arena_printf(f->arena, "refused%zu", i), &forms[0]),
+                names[i]),
+            "gx.tensor."));
 }
 
 static float factor(int side, uint32_t row, uint32_t term)
@@ -255,40 +199,18 @@ static void fill(uint16_t *out, int side, uint32_t count, DType type, bool is_tr
     }
 }
 
-static void run_form(Fixture *f, int number)
+static void run_form(HandKernels *f, int number)
 {
     const Form *form = &forms[number];
     static uint16_t a[LEFT_BYTES / 2], b[RIGHT_BYTES / 2];
     static float out[MOST_ROWS * COLUMNS];
     Kernel *k = product_kernel(f, arena_printf(f->arena, "run%d", number), form);
-    char reason[OBJECT_REASON_BYTES];
-    size_t size;
-    const void *data = backend_host_object(f->backend, &k, 1, 100, &size);
-    Object *object = object_load(data, size, reason);
-    if (!object)
-        fail_msg("%s", reason);
     fill(a, 0, form->rows, form->type, form->is_transposed[0]);
     fill(b, 1, COLUMNS, form->type, form->is_transposed[1]);
     const uint64_t args[] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)out},
                    extents[] = {sizeof a, sizeof b, sizeof out};
-    const EngineArgument arguments[3] = {{0}};
-    EngineLaunch launch = {.entry = object_kernel(object, k->name),
-                           .name = k->name,
-                           .parameters = 3,
-                           .args = args,
-                           .extents = extents,
-                           .arguments = arguments,
-                           .sites = k->sites,
-                           .site_count = (uint32_t)k->site_count,
-                           .grid = {1, 1, 1},
-                           .block = {THREADS, 1, 1},
-                           .shared_bytes = k->shared_bytes,
-                           .check_races = true,
-                           .check_written = true};
-    Finding finding;
-    bool done = engine_run(&launch, &finding);
-    assert_string_equal(finding.text, "");
-    assert_true(done);
+    hand_kernels_run_well(f, k, 100,
+                          (HandRun){.args = args, .extents = extents, .count = 3});
     for (uint32_t row = 0; row < form->rows; row++) {
         for (uint32_t column = 0; column < COLUMNS; column++) {
             float sum = 0;
@@ -297,7 +219,6 @@ static void run_form(Fixture *f, int number)
             assert_true(out[row * COLUMNS + column] == 2 * sum);
         }
     }
-    object_unload(object);
 }
 
 static void products_are_sums(void **state)
@@ -313,5 +234,5 @@ int main(void)
         cmocka_unit_test(others_are_refused),
         cmocka_unit_test(products_are_sums),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, hand_kernels_set_up, hand_kernels_tear_down);
 }

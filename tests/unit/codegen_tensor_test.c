@@ -8,51 +8,14 @@
 
 #include <cmocka.h>
 
-#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
-#include "ir/base/bug.h"
 #include "ir/number/number.h"
-#include "runtime/emu/engine.h"
-#include "runtime/emu/object.h"
+#include "tests/unit/shared/hand_kernels.h"
 
 enum { MOST_KERNELS = 64, BYTES = 4096 };
 
-typedef struct Fixture {
-    Arena *arena;
-    Cuda cuda;
-    Libdevice *device;
-    Backend *backend;
-} Fixture;
-
-static int set_up(void **state)
-{
-    Arena *a = arena_create();
-    Fixture *f = ARENA_NEW(a, Fixture);
-    const char *error = NULL;
-    f->arena = a;
-    if (!cuda_find(a, NULL, ASSEMBLER_ANY, &f->cuda, &error)) {
-        print_error("%s\n", error);
-        return 1;
-    }
-    f->device = libdevice_open(a, f->cuda.libdevice, &error);
-    if (f->device == NULL)
-        return 1;
-    f->backend = backend_create(a, f->device);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    Fixture *f = *state;
-    backend_destroy(f->backend);
-    libdevice_close(f->device);
-    arena_destroy(f->arena);
-    return 0;
-}
-
 /* One warp; pointers to factors, to sums, and to the result. */
-static Kernel *start(Fixture *f, const char *name)
+static Kernel *start(HandKernels *f, const char *name)
 {
     static const uint32_t block[3] = {32, 1, 1}, grid[3] = {1, 1, 1};
     const KernelArg args[] = {{.align = 16, .bytes = BYTES, .is_read_only = true},
@@ -94,7 +57,7 @@ static void store_registers(Kernel *k, const LLVMValueRef *values, uint32_t coun
                  values[i], bytes);
 }
 
-static Kernel *mma_kernel(Fixture *f, const TensorCore *t, const char *prefix)
+static Kernel *mma_kernel(HandKernels *f, const TensorCore *t, const char *prefix)
 {
     LLVMValueRef a[8], b[8], c[8];
     Kernel *k = start(f, arena_printf(f->arena, "%s%u", prefix, t->number));
@@ -116,7 +79,7 @@ static bool has(const Target *target, const TensorCore *t)
 
 static void rows_assemble(void **state)
 {
-    Fixture *f = *state;
+    HandKernels *f = *state;
     static const char *const names[] = {"sm_75", "sm_80", "sm_90a", "sm_120a"};
     static const uint32_t counts[] = {9, 31, 38, 38};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -124,7 +87,6 @@ static void rows_assemble(void **state)
         Cubin cubin;
         Kernel *kernels[MOST_KERNELS];
         const TensorCore *t, *rows[MOST_KERNELS];
-        const char *error = NULL;
         uint32_t count = 0;
         assert_true(target_find(names[i], &target));
         for (uint32_t row = 0; (t = tensor_core_row(row)) != NULL; row++) {
@@ -134,46 +96,28 @@ static void rows_assemble(void **state)
             kernels[count++] = mma_kernel(f, t, arena_printf(f->arena, "t%zu_", i));
         }
         assert_int_equal(count, counts[i]);
-        const char *ptx = backend_ptx(f->backend, kernels, count, &target, f->cuda.ptx);
+        const char *ptx = hand_kernels_assemble(f, kernels, count, names[i], &cubin);
         for (uint32_t j = 0; j < count; j++) {
             char shape[64];
             snprintf(shape, sizeof shape, "mma.sync.aligned.m%un%uk%u.row.col.",
                      rows[j]->m, rows[j]->n, rows[j]->k);
             assert_non_null(strstr(ptx, shape));
         }
-        if (!assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &cubin,
-                      &error))
-            fail_msg("%s: %s", names[i], error);
     }
-}
-
-/* What is said of a kernel that the GPU has no instructions for. */
-static const char *refusal(Fixture *f, Kernel *k, const char *gpu)
-{
-    Target target;
-    assert_true(target_find(gpu, &target));
-    Escape e;
-    escape_push(&e);
-    if (setjmp(e.target) == 0) {
-        backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
-        fail();
-    }
-    escape_pop(&e);
-    assert_int_equal(e.kind, ESCAPE_UNSUPPORTED);
-    return arena_printf(f->arena, "%s", e.message);
 }
 
 static void others_are_refused(void **state)
 {
-    Fixture *f = *state;
+    HandKernels *f = *state;
     Kernel *k = mma_kernel(f, tensor_core_numbered(7), "refused");
-    assert_non_null(strstr(refusal(f, k, "sm_80"),
+    assert_non_null(strstr(hand_kernels_refusal(f, k, "sm_80"),
                            "llvm.nvvm.mma.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
                            "needs sm_89 and PTX 8.4; sm_80 with PTX"));
 }
 
 /* Four warps, though the block has one: what is made of it, not what it does. */
-static Kernel *wide_kernel(Fixture *f, const char *name, bool is_right, bool has_words)
+static Kernel *wide_kernel(HandKernels *f, const char *name, bool is_right,
+                           bool has_words)
 {
     Kernel *k = start(f, name);
     LLVMValueRef sums[8], words[GX_WGMMA_WORDS];
@@ -194,7 +138,7 @@ static Kernel *wide_kernel(Fixture *f, const char *name, bool is_right, bool has
 
 static void warpgroups_are_of_one_gpu(void **state)
 {
-    Fixture *f = *state;
+    HandKernels *f = *state;
     Target target;
     assert_true(target_find("sm_90a", &target));
     Kernel *k = wide_kernel(f, "wide", false, false);
@@ -208,11 +152,11 @@ static void warpgroups_are_of_one_gpu(void **state)
     ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
     assert_non_null(strstr(ptx, "}, right, add, 1, 1, 1;"));
     k = wide_kernel(f, "wide_refused", false, false);
-    assert_non_null(strstr(refusal(f, k, "sm_90"), "sm_90 with PTX"));
+    assert_non_null(strstr(hand_kernels_refusal(f, k, "sm_90"), "sm_90 with PTX"));
 }
 
 /* 16 x 16 and 8 x 16 numbers of bf16, by asynchronous copies and ldmatrix; the sums' bits go through stmatrix. */
-static Kernel *tile_kernel(Fixture *f, const char *name, bool stores)
+static Kernel *tile_kernel(HandKernels *f, const char *name, bool stores)
 {
     Kernel *k = start(f, name);
     LLVMBuilderRef b = k->builder;
@@ -257,44 +201,24 @@ static Kernel *tile_kernel(Fixture *f, const char *name, bool stores)
 
 static void tiles_run(void **state)
 {
-    Fixture *f = *state;
+    HandKernels *f = *state;
     static uint16_t a[BYTES / 2], b[BYTES / 2];
     static float out[BYTES / 4];
-    Kernel *k = tile_kernel(f, "tile", true);
-    assert_true(k->needs_fibres);
-    char reason[OBJECT_REASON_BYTES];
-    size_t size;
-    const void *data = backend_host_object(f->backend, &k, 1, 90, &size);
-    Object *object = object_load(data, size, reason);
-    if (!object)
-        fail_msg("%s", reason);
     for (int i = 0; i < 256; i++)
         a[i] = number_float_to_bf16((float)(i * 7 % 31 - 15));
     for (int i = 0; i < 128; i++)
         b[i] = number_float_to_bf16((float)(i * 5 % 23 - 11));
     const uint64_t args[] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)out};
     const uint64_t extents[] = {512, 256, BYTES};
-    const EngineArgument arguments[3] = {{0}};
     for (int early = 0; early < 2; early++) {
-        EngineLaunch launch = {.entry = object_kernel(object, k->name),
-                               .name = k->name,
-                               .parameters = 3,
-                               .args = args,
-                               .extents = extents,
-                               .arguments = arguments,
-                               .sites = k->sites,
-                               .site_count = (uint32_t)k->site_count,
-                               .grid = {1, 1, 1},
-                               .block = {32, 1, 1},
-                               .shared_bytes = k->shared_bytes,
-                               .check_races = true,
-                               .check_written = true,
-                               .copies_early = early != 0};
-        Finding finding;
+        Kernel *k = tile_kernel(f, "tile", true);
+        assert_true(k->needs_fibres);
         memset(out, 0, sizeof out);
-        bool done = engine_run(&launch, &finding);
-        assert_string_equal(finding.text, "");
-        assert_true(done);
+        hand_kernels_run_well(f, k, 90,
+                              (HandRun){.args = args,
+                                        .extents = extents,
+                                        .count = 3,
+                                        .copies_early = early != 0});
         for (int lane = 0; lane < 32; lane++) {
             for (int i = 0; i < 4; i++) {
                 int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
@@ -306,31 +230,25 @@ static void tiles_run(void **state)
             }
         }
     }
-    object_unload(object);
 }
 
 static void tiles_assemble(void **state)
 {
-    Fixture *f = *state;
-    Target target;
-    Cubin cubin;
-    const char *error = NULL;
+    HandKernels *f = *state;
+    static const char *const names[] = {"sm_80", "sm_90"};
+    static const char *const wanted[] = {"cp.async.cg.shared.global [%",
+                                         "cp.async.commit_group", "cp.async.wait_group",
+                                         "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
+                                         "ldmatrix.sync.aligned.m8n8.x2.shared.b16"};
     Kernel *kernels[] = {tile_kernel(f, "tile_80", false),
                          tile_kernel(f, "tile_90", true)};
     for (int i = 0; i < 2; i++) {
-        assert_true(target_find(i == 0 ? "sm_80" : "sm_90", &target));
-        const char *ptx = backend_ptx(f->backend, &kernels[i], 1, &target, f->cuda.ptx);
-        static const char *const wanted[] = {
-            "cp.async.cg.shared.global [%", "cp.async.commit_group",
-            "cp.async.wait_group", "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
-            "ldmatrix.sync.aligned.m8n8.x2.shared.b16"};
+        Cubin cubin;
+        const char *ptx = hand_kernels_assemble(f, &kernels[i], 1, names[i], &cubin);
         for (size_t j = 0; j < sizeof wanted / sizeof *wanted; j++)
             assert_non_null(strstr(ptx, wanted[j]));
         assert_int_equal(
             strstr(ptx, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16") != NULL, i);
-        if (!assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &cubin,
-                      &error))
-            fail_msg("%s", error);
         assert_int_equal(cubin.uses[0].spill_stores, 0);
     }
 }
@@ -344,5 +262,5 @@ int main(void)
         cmocka_unit_test(tiles_run),
         cmocka_unit_test(tiles_assemble),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, hand_kernels_set_up, hand_kernels_tear_down);
 }

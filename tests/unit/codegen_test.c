@@ -10,16 +10,13 @@
 
 #include <cmocka.h>
 
-#include "codegen/assembler/assemble.h"
 #include "codegen/backend.h"
 #include "codegen/build/ptx.h"
 #include "ir/base/bug.h"
+#include "tests/unit/shared/hand_kernels.h"
 
 typedef struct Fixture {
-    Arena *arena;
-    Cuda cuda;
-    Libdevice *device;
-    Backend *backend;
+    HandKernels hand;
     Kernel *kernels[8];
     size_t count;
 } Fixture;
@@ -33,8 +30,8 @@ static Kernel *start(Fixture *f, const char *name, uint64_t in_bytes, uint64_t o
         {.align = 256, .bytes = in_bytes, .is_read_only = true, .is_noalias = true},
         {.align = 256, .bytes = out_bytes, .is_noalias = true},
     };
-    Kernel *k =
-        kernel_create(f->arena, backend_module(f->backend), name, args, 2, block, grid);
+    Kernel *k = kernel_create(f->hand.arena, backend_module(f->hand.backend), name, args,
+                              2, block, grid);
     f->kernels[f->count++] = k;
     return k;
 }
@@ -168,29 +165,18 @@ static void make_kernels(Fixture *f)
 
 static int set_up(void **state)
 {
-    Arena *a = arena_create();
-    Fixture *f = ARENA_NEW(a, Fixture);
-    const char *error = NULL;
-    f->arena = a;
-    if (!cuda_find(a, NULL, ASSEMBLER_ANY, &f->cuda, &error)) {
-        print_error("%s\n", error);
+    static Fixture f;
+    *state = &f;
+    if (!hand_kernels_open(&f.hand))
         return 1;
-    }
-    f->device = libdevice_open(a, f->cuda.libdevice, &error);
-    if (!f->device)
-        return 1;
-    f->backend = backend_create(a, f->device);
-    make_kernels(f);
-    *state = f;
+    make_kernels(&f);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     Fixture *f = *state;
-    backend_destroy(f->backend);
-    libdevice_close(f->device);
-    arena_destroy(f->arena);
+    hand_kernels_close(&f->hand);
     return 0;
 }
 
@@ -212,12 +198,12 @@ static void every_target_assembles(void **state)
         const char *error = NULL;
         assert_true(target_find(names[i], &target));
         const char *ptx =
-            backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
+            backend_ptx(f->hand.backend, f->kernels, f->count, &target, f->hand.cuda.ptx);
         assert_int_equal(count_of(ptx, ".visible .entry"), f->count);
         assert_int_equal(count_of(ptx, "__nv_"), 0);
         assert_non_null(strstr(ptx, "ld.global.nc.v4.b32"));
-        if (!assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &cubin,
-                      &error))
+        if (!assemble(f->hand.arena, &f->hand.cuda, &target, ptx, ASSEMBLE_WHOLE, 1,
+                      &cubin, &error))
             fail_msg("%s: %s", names[i], error);
         assert_memory_equal(cubin.data, ELFMAG, SELFMAG);
         assert_int_equal(cubin.use_count, f->count);
@@ -248,10 +234,10 @@ static void local_memory_is_counted(void **state)
     CubinKernel kernel;
     const char *error = NULL;
     assert_true(target_find("sm_80", &target));
-    assert_true(
-        assemble(f->arena, &f->cuda, &target, text, ASSEMBLE_WHOLE, 1, &cubin, &error));
-    assert_false(cubin_kernel(f->arena, &cubin, "j", &kernel));
-    assert_true(cubin_kernel(f->arena, &cubin, "k", &kernel));
+    assert_true(assemble(f->hand.arena, &f->hand.cuda, &target, text, ASSEMBLE_WHOLE, 1,
+                         &cubin, &error));
+    assert_false(cubin_kernel(f->hand.arena, &cubin, "j", &kernel));
+    assert_true(cubin_kernel(f->hand.arena, &cubin, "k", &kernel));
     assert_int_equal(kernel.use.spill_stores, 1 + 4 + 8);
     assert_int_equal(kernel.use.spill_loads, 2 + 16);
     assert_int_equal(kernel.use.stack, 256);
@@ -262,17 +248,18 @@ static void both_assemblers_work_and_repeat(void **state)
     Fixture *f = *state;
     Target target;
     assert_true(target_find("h100", &target));
-    const char *ptx = backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
+    const char *ptx =
+        backend_ptx(f->hand.backend, f->kernels, f->count, &target, f->hand.cuda.ptx);
     for (int kind = ASSEMBLER_NVJITLINK; kind <= ASSEMBLER_PTXAS; kind++) {
         Cuda cuda;
         Cubin first, second;
         const char *error = NULL;
-        if (!cuda_find(f->arena, NULL, (AssemblerKind)kind, &cuda, &error))
+        if (!cuda_find(f->hand.arena, NULL, (AssemblerKind)kind, &cuda, &error))
             continue;
-        assert_true(
-            assemble(f->arena, &cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &first, &error));
-        assert_true(
-            assemble(f->arena, &cuda, &target, ptx, ASSEMBLE_WHOLE, 4, &second, &error));
+        assert_true(assemble(f->hand.arena, &cuda, &target, ptx, ASSEMBLE_WHOLE, 1,
+                             &first, &error));
+        assert_true(assemble(f->hand.arena, &cuda, &target, ptx, ASSEMBLE_WHOLE, 4,
+                             &second, &error));
         assert_int_equal(first.bytes, second.bytes);
         assert_memory_equal(first.data, second.data, first.bytes);
         assert_int_equal(first.use_count, f->count);
@@ -304,24 +291,26 @@ static void pieces_link_to_the_same_code(void **state)
 {
     Fixture *f = *state;
     static const char *const names[] = {"sm_75", "sm_90a", "sm_100f", "sm_121a"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && f->cuda.linker != NULL; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && f->hand.cuda.linker != NULL;
+         i++) {
         Target target;
         Cubin whole, pieces[2], linked, again;
         const char *error = NULL;
         assert_true(target_find(names[i], &target));
         const char *ptx =
-            backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
-        assert_true(assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_WHOLE, 1, &whole,
-                             &error));
+            backend_ptx(f->hand.backend, f->kernels, f->count, &target, f->hand.cuda.ptx);
+        assert_true(assemble(f->hand.arena, &f->hand.cuda, &target, ptx, ASSEMBLE_WHOLE,
+                             1, &whole, &error));
         for (size_t p = 0; p < 2; p++) {
-            ptx = backend_ptx(f->backend, f->kernels + 2 * p, 2, &target, f->cuda.ptx);
-            assert_true(assemble(f->arena, &f->cuda, &target, ptx, ASSEMBLE_PIECE,
-                                 1 + (uint32_t)p, &pieces[p], &error));
+            ptx = backend_ptx(f->hand.backend, f->kernels + 2 * p, 2, &target,
+                              f->hand.cuda.ptx);
+            assert_true(assemble(f->hand.arena, &f->hand.cuda, &target, ptx,
+                                 ASSEMBLE_PIECE, 1 + (uint32_t)p, &pieces[p], &error));
         }
-        assert_true(
-            assemble_link(f->arena, &f->cuda, &target, pieces, 2, &linked, &error));
-        assert_true(
-            assemble_link(f->arena, &f->cuda, &target, pieces, 2, &again, &error));
+        assert_true(assemble_link(f->hand.arena, &f->hand.cuda, &target, pieces, 2,
+                                  &linked, &error));
+        assert_true(assemble_link(f->hand.arena, &f->hand.cuda, &target, pieces, 2,
+                                  &again, &error));
         assert_int_equal(linked.bytes, again.bytes);
         assert_memory_equal(linked.data, again.data, linked.bytes);
         assert_int_equal(linked.use_count, f->count);
@@ -342,20 +331,22 @@ static void what_is_no_piece_is_not_linked(void **state)
     Target target;
     Cubin cubins[2], linked;
     const char *error = NULL;
-    if (f->cuda.linker == NULL)
+    if (f->hand.cuda.linker == NULL)
         skip();
     assert_true(target_find("sm_90a", &target));
     for (size_t p = 0; p < 2; p++) {
-        const char *ptx =
-            backend_ptx(f->backend, f->kernels + 2 * p, 2, &target, f->cuda.ptx);
-        assert_true(assemble(f->arena, &f->cuda, &target, ptx,
+        const char *ptx = backend_ptx(f->hand.backend, f->kernels + 2 * p, 2, &target,
+                                      f->hand.cuda.ptx);
+        assert_true(assemble(f->hand.arena, &f->hand.cuda, &target, ptx,
                              p == 0 ? ASSEMBLE_PIECE : ASSEMBLE_WHOLE, 1, &cubins[p],
                              &error));
     }
-    assert_false(assemble_link(f->arena, &f->cuda, &target, cubins, 2, &linked, &error));
+    assert_false(
+        assemble_link(f->hand.arena, &f->hand.cuda, &target, cubins, 2, &linked, &error));
     assert_non_null(strstr(error, "left out kernels"));
     cubins[1] = (Cubin){.data = "nonsense", .bytes = 8};
-    assert_false(assemble_link(f->arena, &f->cuda, &target, cubins, 2, &linked, &error));
+    assert_false(
+        assemble_link(f->hand.arena, &f->hand.cuda, &target, cubins, 2, &linked, &error));
     assert_non_null(strstr(error, "nvlink"));
 }
 
@@ -366,8 +357,8 @@ static void a_bad_program_gives_the_assemblers_words(void **state)
     Cubin cubin;
     const char *error = NULL;
     assert_true(target_find("sm_80", &target));
-    assert_false(assemble(f->arena, &f->cuda, &target, "nonsense", ASSEMBLE_WHOLE, 1,
-                          &cubin, &error));
+    assert_false(assemble(f->hand.arena, &f->hand.cuda, &target, "nonsense",
+                          ASSEMBLE_WHOLE, 1, &cubin, &error));
     assert_non_null(strstr(error, "error"));
 }
 
@@ -376,7 +367,7 @@ static void a_missing_toolkit_is_named(void **state)
     Fixture *f = *state;
     Cuda cuda;
     const char *error = NULL;
-    assert_false(cuda_find(f->arena, "/nonexistent", ASSEMBLER_ANY, &cuda, &error));
+    assert_false(cuda_find(f->hand.arena, "/nonexistent", ASSEMBLER_ANY, &cuda, &error));
     assert_string_equal(error, "no libdevice.10.bc in /nonexistent (--cuda)");
 }
 
@@ -469,18 +460,18 @@ static void the_host_object_has_every_kernel(void **state)
     Fixture *f = *state;
     size_t bytes, again_bytes;
     const unsigned char *object =
-        backend_host_object(f->backend, f->kernels, f->count, 90, &bytes);
+        backend_host_object(f->hand.backend, f->kernels, f->count, 90, &bytes);
     make_kernels(f);
     const void *again =
-        backend_host_object(f->backend, f->kernels, f->count, 90, &again_bytes);
+        backend_host_object(f->hand.backend, f->kernels, f->count, 90, &again_bytes);
     make_kernels(f);
     assert_int_equal(bytes, again_bytes);
     assert_memory_equal(object, again, bytes);
     assert_memory_equal(object, ELFMAG, SELFMAG);
     for (size_t i = 0; i < f->count; i++) {
         assert_true(has_symbol(object, f->kernels[i]->name));
-        assert_true(
-            has_symbol(object, arena_printf(f->arena, "%s.sites", f->kernels[i]->name)));
+        assert_true(has_symbol(
+            object, arena_printf(f->hand.arena, "%s.sites", f->kernels[i]->name)));
     }
     assert_relocations_are_known(object);
 }
@@ -496,9 +487,10 @@ static void libdevice_runs_on_the_host(void **state)
     static const char *const binary_names[] = {"pow",       "atan2", "fmod",
                                                "nextafter", "hypot", "remainder"};
     Fixture *f = *state;
-    Backend *b = backend_create(f->arena, f->device);
+    Backend *b = backend_create(f->hand.arena, f->hand.device);
     const KernelArg arg = {.align = 16, .bytes = 64};
-    Kernel *k = kernel_create(f->arena, backend_module(b), "math", &arg, 1, block, grid);
+    Kernel *k =
+        kernel_create(f->hand.arena, backend_module(b), "math", &arg, 1, block, grid);
     LLVMTypeRef types[] = {LLVMFloatTypeInContext(k->context),
                            LLVMDoubleTypeInContext(k->context)};
     LLVMValueRef zero = gx_i32(k, 0);
@@ -507,11 +499,11 @@ static void libdevice_runs_on_the_host(void **state)
         x[0] = x[1] = gx_load(k, 0, zero, types[is_double], 8);
         const char *suffix = is_double ? "" : "f";
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            x[0] =
-                gx_libdevice(k, arena_printf(f->arena, "%s%s", names[i], suffix), x, 1);
+            x[0] = gx_libdevice(k, arena_printf(f->hand.arena, "%s%s", names[i], suffix),
+                                x, 1);
         for (size_t i = 0; i < sizeof binary_names / sizeof *binary_names; i++)
             x[0] = gx_libdevice(
-                k, arena_printf(f->arena, "%s%s", binary_names[i], suffix), x, 2);
+                k, arena_printf(f->hand.arena, "%s%s", binary_names[i], suffix), x, 2);
         gx_store(k, 0, zero, x[0], 8);
     }
     kernel_finish(k);
@@ -529,12 +521,12 @@ static void a_kernel_is_the_same_beside_others(void **state)
     size_t bytes[2];
     Target target;
     assert_true(target_find("sm_90a", &target));
-    Libdevice *device = libdevice_open(f->arena, f->cuda.libdevice, &error);
+    Libdevice *device = libdevice_open(f->hand.arena, f->hand.cuda.libdevice, &error);
     for (int i = 0; i < 2; i++) {
-        Backend *b = backend_create(f->arena, i == 0 ? device : f->device);
-        Fixture other = {.arena = f->arena, .backend = b};
+        Backend *b = backend_create(f->hand.arena, i == 0 ? device : f->hand.device);
+        Fixture other = {.hand = {.arena = f->hand.arena, .backend = b}};
         make_exp(&other);
-        ptx[i] = backend_ptx(b, other.kernels, 1, &target, f->cuda.ptx);
+        ptx[i] = backend_ptx(b, other.kernels, 1, &target, f->hand.cuda.ptx);
         objects[i] = backend_host_object(b, other.kernels, 1, 90, &bytes[i]);
         backend_destroy(b);
     }
@@ -553,17 +545,18 @@ static void kernels_made_together_are_as_alone(void **state)
     assert_true(target_find("sm_90a", &target));
     for (size_t i = 0; i < f->count; i++)
         names[i] = f->kernels[i]->name;
-    const char *all = backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx);
-    assert_true(ptx_split(f->arena, all, names, f->count, parts));
+    const char *all =
+        backend_ptx(f->hand.backend, f->kernels, f->count, &target, f->hand.cuda.ptx);
+    assert_true(ptx_split(f->hand.arena, all, names, f->count, parts));
     for (size_t i = 0; i < f->count; i++)
-        assert_string_equal(
-            parts[i], backend_ptx(f->backend, &f->kernels[i], 1, &target, f->cuda.ptx));
+        assert_string_equal(parts[i], backend_ptx(f->hand.backend, &f->kernels[i], 1,
+                                                  &target, f->hand.cuda.ptx));
 }
 
 static Kernel *small_kernel(Fixture *f, Backend *b, const char *name)
 {
     static const KernelArg arg = {.align = 16, .bytes = 64};
-    return kernel_create(f->arena, backend_module(b), name, &arg, 1, block, grid);
+    return kernel_create(f->hand.arena, backend_module(b), name, &arg, 1, block, grid);
 }
 
 /* What is said of a mistake in the kernel when it becomes PTX. */
@@ -574,17 +567,17 @@ static const char *mistake_in(Fixture *f, Backend *b, Kernel *k)
     Escape e;
     escape_push(&e);
     if (setjmp(e.target) == 0)
-        backend_ptx(b, &k, 1, &target, f->cuda.ptx);
+        backend_ptx(b, &k, 1, &target, f->hand.cuda.ptx);
     escape_pop(&e);
     assert_int_equal(e.kind, ESCAPE_BUG);
-    return arena_printf(f->arena, "%s", e.message);
+    return arena_printf(f->hand.arena, "%s", e.message);
 }
 
 /* LLVM's fatal errors come back, and the next compile works. */
 static void a_fatal_error_is_an_escape(void **state)
 {
     Fixture *f = *state;
-    Backend *b = backend_create(f->arena, f->device);
+    Backend *b = backend_create(f->hand.arena, f->hand.device);
     Kernel *k = small_kernel(f, b, "bad");
     /* elect.sync is of sm_90: "Cannot select" on sm_80 */
     const char *name = "llvm.nvvm.elect.sync";
@@ -598,14 +591,15 @@ static void a_fatal_error_is_an_escape(void **state)
     assert_non_null(strstr(mistake_in(f, b, k), "elect"));
     Target target;
     assert_true(target_find("sm_80", &target));
-    assert_non_null(backend_ptx(f->backend, f->kernels, f->count, &target, f->cuda.ptx));
+    assert_non_null(
+        backend_ptx(f->hand.backend, f->kernels, f->count, &target, f->hand.cuda.ptx));
 }
 
 /* What breaks LLVM's rules does not reach its passes where the emulator's code is made as well. */
 static void a_malformed_kernel_is_a_mistake(void **state)
 {
     Fixture *f = *state;
-    Backend *b = backend_create(f->arena, f->device);
+    Backend *b = backend_create(f->hand.arena, f->hand.device);
     Kernel *k = small_kernel(f, b, "open");
     LLVMBasicBlockRef open = gx_block(k, "open"); /* it has no end */
     LLVMBuildBr(k->builder, open);

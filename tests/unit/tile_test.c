@@ -9,13 +9,13 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "frontend/hlo/parse.h"
 #include "ir/base/text.h"
 #include "ir/eval/eval.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/kind.h"
 #include "ir/tile/tile.h"
+#include "tests/unit/shared/kernel_case.h"
 
 enum { MOST_ARGS = 8 };
 
@@ -52,21 +52,8 @@ static const Literal *random_literal(Arena *a, const Shape *shape, uint32_t seed
 static Instruction *fusion_of(Arena *a, const char *body, Module **module)
 {
     const char *text = arena_printf(a, "HloModule m\nENTRY e { %s }\n", body);
-    Diag *d = diag_create(a, "test.hlo", text, strlen(text));
-    Module *m = hlo_parse(a, d);
-    if (m == NULL)
-        fail_msg("%s\n%s", body, diag_render(d, false));
-    Computation *fused = m->entry, *main = module_add_computation(m, "main");
-    Instruction *operands[MOST_ARGS];
-    for (uint32_t i = 0; i < fused->parameter_count; i++)
-        operands[i] =
-            computation_add_parameter(main, i, fused->parameters[i]->shape, NULL);
-    fused->is_fused = true;
-    Instruction *fusion = computation_add(main, OP_FUSION, fused->root->shape,
-                                          fused->parameter_count, operands, "fusion");
-    inst_set_int(fusion, ATTR_KIND, FUSION_LOOP);
-    inst_set_computation(fusion, ATTR_CALLS, fused);
-    *module = m;
+    Instruction *fusion = kernel_case_fusion(a, text);
+    *module = fusion->parent->module;
     return fusion;
 }
 
