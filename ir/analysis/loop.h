@@ -20,7 +20,7 @@ bool loop_is_invariant(const Loop *loop, uint32_t i);
 int64_t loop_element(const Computation *comp, const Instruction *inst);
 
 /* The element that counts: init, init + step, ... for as long as the condition compares it with
- * a constant, which it does `trips` times. No value on the way leaves the element's type, the
+ * a constant, which it does `trips` times. Nobody needs to run such a condition, so one with effects counts nothing. No value on the way leaves the element's type, the
  * one that ends the loop included. */
 typedef struct Induction {
     uint32_t index;
@@ -36,7 +36,7 @@ bool loop_induction(const Loop *loop, Induction *out);
 void loop_set_induction(Instruction *loop, const Induction *v);
 
 /* The trip count that the loop's backend_config records, {"known_trip_count":{"n":"5"}}; -1
- * if it records none. */
+ * if it records none, or the condition has effects and has to run. */
 int64_t loop_known_trip_count(const Instruction *loop);
 /* That follows from the loop itself, too. */
 bool loop_counts_as_known(const Instruction *loop);

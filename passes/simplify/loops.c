@@ -383,8 +383,7 @@ static bool simplify_loop(Loop *loop, CallCounts calls, const Effects *has_effec
 {
     Computation *comp = loop->inst->parent;
     Induction v;
-    if (loop_induction(loop, &v) && !has_effect->of[loop->condition->id] &&
-        unroll(loop, v.trips))
+    if (loop_induction(loop, &v) && unroll(loop, v.trips))
         return true;
     own_computations(loop, calls);
     bool changed = sink_constants(loop, scratch);
