@@ -343,6 +343,9 @@ static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
         Module *m = i == 0 ? first : read_module(c, c->module_arenas[i]);
         if (m == NULL || !run_passes(c, m, &c->targets[i]))
             return;
+        /* after a pass alone, nobody has looked at what a text that was edited by hand says */
+        if (c->options.passes != NULL && !module_verify(m, LEVEL_FUSED, c->scratch))
+            return;
         stage_begin(&c->times, "codegen");
         if (!codegen_add_variant(c->codegen, m, &c->targets[i]) || compile_has_failed(c))
             return;

@@ -51,6 +51,38 @@ static void check_laid_out(Verify *v, const Instruction *inst)
     }
 }
 
+/* What a value passed to, or returned from, a called computation is in memory both sides know by their own layout. */
+static bool pass_layouts(Verify *v, const Instruction *inst, const Computation *callee,
+                         const Shape *outside, const Shape *inside, const char *what)
+{
+    if (shape_layouts_equal(outside, inside))
+        return true;
+    verify_error(v, inst, "%s of %s, %s, has not the layout of what it is here, %s", what,
+                 callee->name, verify_text(v, inside), verify_text(v, outside));
+    return false;
+}
+
+/* Laid out: computations share the memory of those who call them. Those that are applied to elements have none. */
+static void check_called_layouts(Verify *v, const Instruction *inst)
+{
+    bool is_loop = inst->op == OP_WHILE, is_branch = inst->op == OP_CONDITIONAL;
+    if (inst->op != OP_FUSION && inst->op != OP_CALL && !is_loop && !is_branch)
+        return;
+    for (uint32_t i = 0; i < inst_called_count(inst); i++) {
+        const Computation *callee = inst_called(inst, i);
+        uint32_t first = is_branch ? i + 1 : 0;
+        for (uint32_t p = 0; p < callee->parameter_count; p++)
+            if (!pass_layouts(v, inst, callee, inst->operands[first + p]->shape,
+                              callee->parameters[p]->shape,
+                              arena_printf(v->scratch, "parameter %u", p)))
+                return;
+        bool is_condition = is_loop && i == 0;
+        if (!is_condition && !pass_layouts(v, inst, callee, inst->shape,
+                                           callee->root->shape, "the result"))
+            return;
+    }
+}
+
 /* Fused: fused computations are called by fusions only and hold no control flow but a loop that is a kernel, and
  * no effect but that of a kernel that advances the random state. */
 static void check_fused(Verify *v, const Instruction *inst)
@@ -65,8 +97,10 @@ void verify_level(Verify *v)
 {
     for (const Computation *comp = comp_first(v->m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (v->level >= LEVEL_LAID_OUT)
+            if (v->level >= LEVEL_LAID_OUT) {
                 check_laid_out(v, inst);
+                check_called_layouts(v, inst);
+            }
             if (v->level >= LEVEL_FUSED)
                 check_fused(v, inst);
         }
