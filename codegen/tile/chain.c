@@ -111,7 +111,7 @@ static void bring_kept(ChainLower *a)
 /* What threads wrote to shared memory is there for all of them. */
 static void pass_stage(ChainLower *a)
 {
-    if (a->m->inner[0].is_wide)
+    if (a->m->inner[0].by_warpgroup)
         gx_proxy_fence(a->l.k);
     gx_barrier(a->l.k);
 }
@@ -252,7 +252,7 @@ static uint32_t in_registers(const TileChainMapping *m)
 }
 
 /* A thread's own words, side by side. */
-static LLVMValueRef rows_place(ChainLower *a)
+static LLVMValueRef rows_offset(ChainLower *a)
 {
     TileLower *l = &a->l;
     uint32_t bytes = tile_row_registers(a->m) * WORD_BYTES;
@@ -273,7 +273,7 @@ static LLVMTypeRef rows_type(ChainLower *a)
     return LLVMVectorType(emit_type(a->l.k, DT_F32), words_at_once(a));
 }
 
-static LLVMValueRef place_of_word(ChainLower *a, LLVMValueRef rows, uint32_t word)
+static LLVMValueRef offset_of_word(ChainLower *a, LLVMValueRef rows, uint32_t word)
 {
     Kernel *k = a->l.k;
     return word == 0 ? rows : gx_add_natural(k, rows, gx_i32(k, word * WORD_BYTES));
@@ -284,14 +284,14 @@ static void store_rows(ChainLower *a, const TileOp *op)
     TileLower *l = &a->l;
     uint32_t count = tile_row_registers(a->m), step = words_at_once(a);
     LLVMValueRef *rows = ARENA_ARRAY(l->k->arena, LLVMValueRef, count),
-                 place = rows_place(a);
+                 offset = rows_offset(a);
     chain_pack(a->m, op, tile_registers(l, op, &a->m->rows), rows);
     for (uint32_t at = 0; at < count; at += step) {
         LLVMValueRef v = LLVMGetUndef(rows_type(a));
         for (uint32_t i = 0; i < step; i++)
             v = LLVMBuildInsertElement(l->k->builder, v, rows[at + i], gx_i32(l->k, i),
                                        "");
-        gx_store(l->k, GX_SHARED, place_of_word(a, place, at), v, step * WORD_BYTES);
+        gx_store(l->k, GX_SHARED, offset_of_word(a, offset, at), v, step * WORD_BYTES);
     }
 }
 
@@ -299,9 +299,9 @@ static LLVMValueRef *load_rows(ChainLower *a, LLVMValueRef *rows)
 {
     TileLower *l = &a->l;
     uint32_t count = tile_row_registers(a->m), step = words_at_once(a);
-    LLVMValueRef place = rows_place(a);
+    LLVMValueRef offset = rows_offset(a);
     for (uint32_t at = 0; at < count; at += step) {
-        LLVMValueRef v = gx_load(l->k, GX_SHARED, place_of_word(a, place, at),
+        LLVMValueRef v = gx_load(l->k, GX_SHARED, offset_of_word(a, offset, at),
                                  rows_type(a), step * WORD_BYTES);
         for (uint32_t i = 0; i < step; i++)
             rows[at + i] = LLVMBuildExtractElement(l->k->builder, v, gx_i32(l->k, i), "");
@@ -377,7 +377,7 @@ static void start_loop(ChainLower *a, ChainLoop *s)
     emit_scope_begin(l->e);
 }
 
-static LLVMValueRef stage_place(ChainLower *a, LLVMValueRef stage)
+static LLVMValueRef stage_offset(ChainLower *a, LLVMValueRef stage)
 {
     return gx_add_natural(a->l.k, stage, gx_i32(a->l.k, (uint32_t)a->m->stage_offset));
 }
@@ -401,7 +401,7 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
 {
     TileLower *l = &a->l;
     const TileOp *loop = a->m->loop;
-    LLVMValueRef stage = stage_place(a, s->carried[s->count - 1]);
+    LLVMValueRef stage = stage_offset(a, s->carried[s->count - 1]);
     uint32_t n = 0;
     l->tile[loop->dim] = tile_at(a, s->loop.index);
     l->inside = is_inside(a, s->loop.index);
@@ -434,7 +434,8 @@ static LLVMValueRef *run_loop(ChainLower *a)
                  later =
                      LLVMBuildAdd(l->k->builder, s.loop.index, gx_i32(l->k, ahead), "");
     LLVMValueRef stage = s.carried[s.count - 1],
-                 free_stage = stage_place(a, tile_free_stage(l, stage, bytes, m->stages)),
+                 free_stage =
+                     stage_offset(a, tile_free_stage(l, stage, bytes, m->stages)),
                  more = is_tile(a, later);
     bool copies = fill_copies(&a->fill);
     if (copies)

@@ -170,7 +170,7 @@ static LLVMValueRef *first_carried(TileRun *run)
 /* What threads wrote to a stage is there for all of them. */
 static void pass_stage(TileLower *l)
 {
-    if (l->m->is_wide)
+    if (l->m->by_warpgroup)
         gx_proxy_fence(l->k);
     gx_barrier(l->k);
 }

@@ -1,18 +1,18 @@
 /* Tiles on their way through shared memory. See lower.h. */
 #include "codegen/tile/lower.h"
 
-SharedPlaces shared_places(TileLower *l, const LinearLayout *layout,
-                           const LinearLayout *shared, DType t, LLVMValueRef base)
+SharedOffsets shared_offsets(TileLower *l, const LinearLayout *layout,
+                             const LinearLayout *shared, DType t, LLVMValueRef base)
 {
-    SharedPlaces p = {.registers = layout->in[LINEAR_REGISTER],
-                      .bytes = dtype_info[t].bits / 8,
-                      .offsets = linear_offsets(layout, shared)};
+    SharedOffsets p = {.registers = layout->in[LINEAR_REGISTER],
+                       .bytes = dtype_info[t].bits / 8,
+                       .offsets = linear_offsets(layout, shared)};
     uint32_t own = 0;
     for (uint32_t i = 0; i < p.offsets.in_bits; i++) {
         p.offsets.columns[i] *= p.bytes;
         *(i < p.registers ? &own : &p.joined) |= p.offsets.columns[i];
     }
-    p.at = place_of_thread(l, layout, &p.offsets);
+    p.at = offset_of_thread(l, layout, &p.offsets);
     if ((own & p.joined) < TILE_SHARED_ALIGN)
         p.at = gx_add_natural(l->k, p.at, base);
     else
@@ -20,18 +20,18 @@ SharedPlaces shared_places(TileLower *l, const LinearLayout *layout,
     return p;
 }
 
-void shared_step(TileLower *l, SharedPlaces *p, uint32_t bits, LLVMValueRef step)
+void shared_step(TileLower *l, SharedOffsets *p, uint32_t bits, LLVMValueRef step)
 {
     LinearMap joined = p->offsets, apart = p->offsets;
     for (uint32_t i = p->registers - bits; i < p->registers; i++) {
         joined.columns[i] &= p->joined;
         apart.columns[i] &= ~p->joined;
     }
-    p->at = place_of_bits(l, &joined, p->registers - bits, bits, step, p->at);
-    p->apart = place_of_bits(l, &apart, p->registers - bits, bits, step, NULL);
+    p->at = offset_of_bits(l, &joined, p->registers - bits, bits, step, p->at);
+    p->apart = offset_of_bits(l, &apart, p->registers - bits, bits, step, NULL);
 }
 
-LLVMValueRef shared_offset(TileLower *l, const SharedPlaces *p, uint32_t r)
+LLVMValueRef shared_offset(TileLower *l, const SharedOffsets *p, uint32_t r)
 {
     uint32_t own = map_apply(&p->offsets, r), joined = own & p->joined,
              apart = own & ~p->joined;
@@ -66,7 +66,7 @@ void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                     uint32_t vector, LLVMValueRef base, uint32_t start, uint32_t count)
 {
     LLVMBuilderRef b = l->k->builder;
-    SharedPlaces places = shared_places(l, layout, shared, t, base);
+    SharedOffsets offsets = shared_offsets(l, layout, shared, t, base);
     LLVMValueRef first = holds_first(l, layout);
     uint32_t lanes = UINT32_C(1) << vector, same = 0;
     for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
@@ -83,21 +83,23 @@ void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                 v = LLVMBuildInsertElement(b, v, to_unit(l, t, registers[r + i]),
                                            gx_i32(l->k, i), "");
         }
-        gx_store(l->k, GX_SHARED, shared_offset(l, &places, r), v, lanes * places.bytes);
+        gx_store(l->k, GX_SHARED, shared_offset(l, &offsets, r), v,
+                 lanes * offsets.bytes);
     }
     emit_if_end(l->e, &own, NULL, 0, NULL);
 }
 
-void tile_from_shared(TileLower *l, DType t, const SharedPlaces *places, uint32_t vector,
-                      uint32_t first, uint32_t count, LLVMValueRef *registers)
+void tile_from_shared(TileLower *l, DType t, const SharedOffsets *offsets,
+                      uint32_t vector, uint32_t first, uint32_t count,
+                      LLVMValueRef *registers)
 {
     LLVMBuilderRef b = l->k->builder;
     uint32_t lanes = UINT32_C(1) << vector;
     LLVMTypeRef type = unit_type(l, t);
     type = lanes > 1 ? LLVMVectorType(type, lanes) : type;
     for (uint32_t r = first; r < first + count; r += lanes) {
-        LLVMValueRef at = shared_offset(l, places, r);
-        LLVMValueRef v = gx_load(l->k, GX_SHARED, at, type, lanes * places->bytes);
+        LLVMValueRef at = shared_offset(l, offsets, r);
+        LLVMValueRef v = gx_load(l->k, GX_SHARED, at, type, lanes * offsets->bytes);
         for (uint32_t i = 0; i < lanes; i++) {
             LLVMValueRef one =
                 lanes > 1 ? LLVMBuildExtractElement(b, v, gx_i32(l->k, i), "") : v;

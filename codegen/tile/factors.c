@@ -25,7 +25,7 @@ static LLVMValueRef byte_offset(TileLower *l, const IndexExpr *bytes,
     return LLVMBuildAdd(l->k->builder, v, gx_i64(l->k, (uint64_t)rest->value), "");
 }
 
-static const IndexExpr *place_in_bytes(TileLower *l, const TileFactor *f, uint32_t r)
+static const IndexExpr *offset_in_bytes(TileLower *l, const TileFactor *f, uint32_t r)
 {
     const TileOp *op = f->value;
     const IndexExpr *at[EMIT_MOST_RANK];
@@ -47,18 +47,19 @@ void factor_prepare(TileLower *l, const TileFactor *f)
 void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
 {
     LLVMBuilderRef b = l->k->builder;
-    SharedPlaces places = shared_places(l, &f->copy, &f->shared, f->value->dtype, base);
+    SharedOffsets offsets =
+        shared_offsets(l, &f->copy, &f->shared, f->value->dtype, base);
     LLVMValueRef own = holds_first(l, &f->copy);
-    uint32_t bytes = places.bytes << f->vector;
-    const IndexExpr *first = place_in_bytes(l, f, 0);
+    uint32_t bytes = offsets.bytes << f->vector;
+    const IndexExpr *first = offset_in_bytes(l, f, 0);
     GxIf some;
     l->k->at = f->value->inst->name;
     emit_if_begin(l->e, &some, own);
     for (uint32_t r = 0; r < UINT32_C(1) << f->copy.in[LINEAR_REGISTER];
          r += UINT32_C(1) << f->vector) {
         LLVMValueRef ok = tile_is_there(l, f->value, &f->copy, f->value->dims, r),
-                     from = byte_offset(l, place_in_bytes(l, f, r), first),
-                     to = shared_offset(l, &places, r), valid = NULL;
+                     from = byte_offset(l, offset_in_bytes(l, f, r), first),
+                     to = shared_offset(l, &offsets, r), valid = NULL;
         if (ok != NULL) {
             valid = LLVMBuildSelect(b, ok, gx_i32(l->k, bytes), gx_i32(l->k, 0), "");
             from = LLVMBuildSelect(b, ok, from, gx_i64(l->k, 0), "");
@@ -115,27 +116,27 @@ static uint32_t matrices_at_once(const TileLower *l, const TileFactor *f)
     return words < 4 ? words : 4;
 }
 
-SharedPlaces factor_places(TileLower *l, const TileFactor *f, LLVMValueRef base)
+SharedOffsets factor_offsets(TileLower *l, const TileFactor *f, LLVMValueRef base)
 {
     LinearLayout layout = f->fragment;
     if (f->is_held)
-        return (SharedPlaces){0};
+        return (SharedOffsets){0};
     DType t = f->value->dtype;
     if (f->is_matrix)
         linear_matrix_rows(&f->fragment, dtype_info[t].bits,
                            log2_of(matrices_at_once(l, f)), f->is_transposed, &layout);
-    return shared_places(l, &layout, &f->shared, t, base);
+    return shared_offsets(l, &layout, &f->shared, t, base);
 }
 
 /* By ldmatrix: up to four matrices of the instruction and its repetitions at once. */
 static void load_matrices(TileLower *l, const TileFactor *f, uint32_t step,
-                          const SharedPlaces *places, LLVMValueRef *words)
+                          const SharedOffsets *offsets, LLVMValueRef *words)
 {
     uint32_t count = factor_words(l, f), matrices = matrices_at_once(l, f),
              in_row = ROW_BITS / dtype_info[f->value->dtype].bits;
     for (uint32_t i = 0; i < count; i += matrices) {
         uint32_t later = (step * count + i) / matrices;
-        gx_ldmatrix(l->k, shared_offset(l, places, later * in_row), matrices,
+        gx_ldmatrix(l->k, shared_offset(l, offsets, later * in_row), matrices,
                     f->is_transposed, &words[i]);
     }
 }
@@ -159,10 +160,11 @@ static void pack_elements(TileLower *l, const TileFactor *f, const LLVMValueRef 
 }
 
 static void load_elements(TileLower *l, const TileFactor *f, uint32_t first,
-                          uint32_t count, const SharedPlaces *places, LLVMValueRef *words)
+                          uint32_t count, const SharedOffsets *offsets,
+                          LLVMValueRef *words)
 {
     LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
-    tile_from_shared(l, f->value->dtype, places, 0, first, count, values);
+    tile_from_shared(l, f->value->dtype, offsets, 0, first, count, values);
     pack_elements(l, f, values, count, words);
 }
 
@@ -179,7 +181,7 @@ static void pack_held(TileLower *l, const TileFactor *f, uint32_t first, uint32_
 }
 
 void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step,
-                      const SharedPlaces *places, LLVMValueRef *words)
+                      const SharedOffsets *offsets, LLVMValueRef *words)
 {
     uint32_t count =
         (UINT32_C(1) << f->fragment.in[LINEAR_REGISTER]) / tile_core_steps(l->m);
@@ -187,7 +189,7 @@ void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step,
     if (f->is_held)
         pack_held(l, f, step * count, count, words);
     else if (f->is_matrix)
-        load_matrices(l, f, step, places, words);
+        load_matrices(l, f, step, offsets, words);
     else
-        load_elements(l, f, step * count, count, places, words);
+        load_elements(l, f, step * count, count, offsets, words);
 }

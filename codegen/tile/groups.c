@@ -86,16 +86,17 @@ static void search_warp(Search *s, LLVMValueRef first)
     LLVMValueRef tiles = tiles_of(s, LLVMBuildSub(b, end, start, "")),
                  behind =
                      LLVMBuildAdd(b, sum_of_lanes(s, tiles, INT32_MAX), s->before, "");
-    LLVMValueRef place = LLVMBuildSub(b, s->tile, LLVMBuildSub(b, behind, tiles, ""), "");
-    LLVMValueRef has = LLVMBuildICmp(b, LLVMIntULT, place, tiles, ""),
+    LLVMValueRef inside =
+        LLVMBuildSub(b, s->tile, LLVMBuildSub(b, behind, tiles, ""), "");
+    LLVMValueRef has = LLVMBuildICmp(b, LLVMIntULT, inside, tiles, ""),
                  is_one = LLVMBuildICmp(b, LLVMIntSLT, group,
                                         i32(s, s->op->shape->dims[0]), "");
     LLVMValueRef lanes = gx_ballot(l->k, LLVMBuildAnd(b, has, is_one, ""));
     LLVMValueRef found = LLVMBuildICmp(b, LLVMIntNE, lanes, i32(s, 0), "");
     LLVMValueRef args[] = {lanes, LLVMConstInt(gx_int_type(l->k, 1), 0, 0)};
     LLVMValueRef lane = gx_intrinsic(l->k, "cttz", args, 2);
-    place = LLVMBuildMul(b, place, i32(s, s->op->rows), "");
-    LLVMValueRef own[] = {group, LLVMBuildAdd(b, start, place, ""), end};
+    inside = LLVMBuildMul(b, inside, i32(s, s->op->rows), "");
+    LLVMValueRef own[] = {group, LLVMBuildAdd(b, start, inside, ""), end};
     for (uint32_t i = 0; i < 3; i++) {
         own[i] = gx_shfl(l->k, GX_SHFL_IDX, own[i], lane, TARGET_WARP);
         s->values[i] = LLVMBuildSelect(b, found, own[i], s->values[i], "");
@@ -114,9 +115,9 @@ static void take_none(Search *s)
     LLVMBuilderRef b = s->l->k->builder;
     LLVMValueRef is_none =
         LLVMBuildICmp(b, LLVMIntSLT, s->values[GROUP_NUMBER], i32(s, 0), "");
-    LLVMValueRef place = LLVMBuildSub(b, s->tile, s->before, "");
-    place = LLVMBuildMul(b, place, i32(s, s->op->rows), "");
-    LLVMValueRef first = LLVMBuildAdd(b, s->start, place, "");
+    LLVMValueRef inside = LLVMBuildSub(b, s->tile, s->before, "");
+    inside = LLVMBuildMul(b, inside, i32(s, s->op->rows), "");
+    LLVMValueRef first = LLVMBuildAdd(b, s->start, inside, "");
     first = least(s, first, i32(s, s->op->among));
     LLVMValueRef none[] = {i32(s, s->op->shape->dims[0] - 1), first, i32(s, s->op->among),
                            i32(s, 0)};

@@ -31,7 +31,7 @@ typedef struct TileLower {
         until; /* tiles are made in windows, up to this register now; 0: all of them */
     uint32_t shared;        /* offset of its shared memory */
     LLVMValueRef entry_end; /* what is made before it may be used anywhere */
-    struct KnownPlaces *places;
+    struct KnownCoordinates *coordinates;
     LLVMValueRef groups[GROUP_USED + 1]; /* i32, by TileGroup */
     struct {                             /* by parts_begin */
         uint32_t count;            /* blocks that share a tile's loop; 0, 1: none do */
@@ -39,18 +39,18 @@ typedef struct TileLower {
     } parts;
 } TileLower;
 
-/* -- places.c: which element a register has, and where it lies ---------------------------------- */
+/* -- coordinates.c: which element a register has, and where it lies ---------------------------------- */
 
 /* Packed coordinates that registers of a layout have in common: those of the lane and the warp, i32. */
-LLVMValueRef place_of_thread(TileLower *l, const LinearLayout *layout,
-                             const LinearMap *map);
+LLVMValueRef offset_of_thread(TileLower *l, const LinearLayout *layout,
+                              const LinearMap *map);
 /* sum (NULL: 0) and the columns of the bits of `number`, which are bits first .. first + count - 1 of the map's
  * input, added without carry; NULL: none has a column. */
-LLVMValueRef place_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
-                           uint32_t count, LLVMValueRef number, LLVMValueRef sum);
+LLVMValueRef offset_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
+                            uint32_t count, LLVMValueRef number, LLVMValueRef sum);
 /* The coordinate along `dim` of register `r`, in the whole problem. */
-const IndexExpr *tile_place(TileLower *l, const LinearLayout *layout, uint32_t dim,
-                            uint32_t r);
+const IndexExpr *register_coordinate(TileLower *l, const LinearLayout *layout,
+                                     uint32_t dim, uint32_t r);
 /* i1: the coordinates of register `r` along the dimensions `dims` lie within the extents, and the constraints
  * hold; NULL: always. */
 LLVMValueRef tile_is_there(TileLower *l, const TileOp *op, const LinearLayout *layout,
@@ -110,7 +110,7 @@ void tile_to_shared(TileLower *l, const LLVMValueRef *registers, DType t,
                     const LinearLayout *layout, const LinearLayout *shared,
                     uint32_t vector, LLVMValueRef base, uint32_t first, uint32_t count);
 /* Where registers of a layout lie. */
-typedef struct SharedPlaces {
+typedef struct SharedOffsets {
     LinearMap offsets;  /* of registers, lanes, warps, in bytes */
     uint32_t registers; /* bits of a register's number */
     uint32_t bytes;     /* of an element */
@@ -118,19 +118,20 @@ typedef struct SharedPlaces {
     LLVMValueRef at;   /* the thread's, ... */
     LLVMValueRef base; /* ... to which this comes behind the xor; NULL: it has come */
     LLVMValueRef apart; /* and this of the step; NULL: nothing */
-} SharedPlaces;
+} SharedOffsets;
 
-/* base: a multiple of TILE_SHARED_ALIGN, which no swizzle within so many bytes touches, so that all registers' places
+/* base: a multiple of TILE_SHARED_ALIGN, which no swizzle within so many bytes touches, so that all registers' offsets
  * are one value and constants. */
-SharedPlaces shared_places(TileLower *l, const LinearLayout *layout,
-                           const LinearLayout *shared, DType t, LLVMValueRef base);
+SharedOffsets shared_offsets(TileLower *l, const LinearLayout *layout,
+                             const LinearLayout *shared, DType t, LLVMValueRef base);
 /* The highest bits of a register's number are the value `step` from now on, and 0 in what is asked for. */
-void shared_step(TileLower *l, SharedPlaces *p, uint32_t bits, LLVMValueRef step);
+void shared_step(TileLower *l, SharedOffsets *p, uint32_t bits, LLVMValueRef step);
 /* Of register `r`: a byte offset, which a swizzle makes an xor of what the thread and what the register has. Other
- * bits are added last, to be a constant of the access: few places are different ones. */
-LLVMValueRef shared_offset(TileLower *l, const SharedPlaces *p, uint32_t r);
-void tile_from_shared(TileLower *l, DType t, const SharedPlaces *places, uint32_t vector,
-                      uint32_t first, uint32_t count, LLVMValueRef *registers);
+ * bits are added last, to be a constant of the access: few offsets are different ones. */
+LLVMValueRef shared_offset(TileLower *l, const SharedOffsets *p, uint32_t r);
+void tile_from_shared(TileLower *l, DType t, const SharedOffsets *offsets,
+                      uint32_t vector, uint32_t first, uint32_t count,
+                      LLVMValueRef *registers);
 
 /* -- factors.c: from device memory to fragments -------------------------------------------------- */
 
@@ -142,10 +143,10 @@ void factor_prepare(TileLower *l, const TileFactor *f);
 /* Issues asynchronous copies of the tile at hand into the stage at `base`. */
 void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base);
 /* Where its fragments lie; of one that is held: not used. */
-SharedPlaces factor_places(TileLower *l, const TileFactor *f, LLVMValueRef base);
+SharedOffsets factor_offsets(TileLower *l, const TileFactor *f, LLVMValueRef base);
 /* Their words at a step of the instruction along the sums; in a loop step 0 behind shared_step. */
 void factor_fragments(TileLower *l, const TileFactor *f, uint32_t step,
-                      const SharedPlaces *places, LLVMValueRef *words);
+                      const SharedOffsets *offsets, LLVMValueRef *words);
 /* How many a step has. */
 uint32_t factor_words(const TileLower *l, const TileFactor *f);
 
@@ -163,10 +164,10 @@ LLVMValueRef *tile_words_of_steps(TileLower *l, const TileSide *s);
 /* sums += products of l->m's dot for a tile of terms. */
 void tile_multiply(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 
-/* -- wide.c: four warps together ------------------------------------------------------------------- */
+/* -- warpgroup.c: four warps together ------------------------------------------------------------------- */
 
 /* sums += products of l->m's dot for a tile of terms; the first factor may be in registers. */
-void tile_multiply_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
+void tile_multiply_warpgroup(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 /* The same, which goes on until it is waited for; until that of at most so many steps does. */
 void tile_begin_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 void tile_wait_wide(TileLower *l, uint32_t steps, LLVMValueRef *sums);

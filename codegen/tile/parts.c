@@ -35,7 +35,7 @@ void parts_bounds(TileLower *l, LLVMValueRef *begin, LLVMValueRef *end)
 /* -- words in scratch memory ----------------------------------------------------------------------- */
 
 /* Of a thread's first word of a part of the tile: its offset in bytes. */
-static LLVMValueRef place_of(TileLower *l, LLVMValueRef part, uint32_t words)
+static LLVMValueRef offset_of(TileLower *l, LLVMValueRef part, uint32_t words)
 {
     LLVMBuilderRef b = l->k->builder;
     LLVMTypeRef i64 = gx_int_type(l->k, 64);
@@ -48,7 +48,7 @@ static LLVMValueRef place_of(TileLower *l, LLVMValueRef part, uint32_t words)
     return LLVMBuildAdd(b, v, gx_i64(l->k, ATTENTION_FIRST), "");
 }
 
-static LLVMValueRef word_place(TileLower *l, LLVMValueRef first, uint32_t i)
+static LLVMValueRef word_offset(TileLower *l, LLVMValueRef first, uint32_t i)
 {
     uint64_t bytes = (uint64_t)i * l->k->block[0] * ATTENTION_WORD;
     return LLVMBuildAdd(l->k->builder, first, gx_i64(l->k, bytes), "");
@@ -57,12 +57,12 @@ static LLVMValueRef word_place(TileLower *l, LLVMValueRef first, uint32_t i)
 static void tell(TileLower *l, const LLVMValueRef *values, uint32_t count)
 {
     LLVMBuilderRef b = l->k->builder;
-    LLVMValueRef first = place_of(l, l->parts.number, count);
+    LLVMValueRef first = offset_of(l, l->parts.number, count);
     for (uint32_t i = 0; i < count; i++) {
         LLVMValueRef v = LLVMBuildBitCast(b, values[i], gx_int_type(l->k, 32), "");
         v = LLVMBuildZExt(b, v, gx_int_type(l->k, 64), "");
         v = LLVMBuildOr(b, v, gx_i64(l->k, UINT64_C(1) << 32), "");
-        gx_atomic_store(l->k, emitter_scratch_arg(l->in), word_place(l, first, i), v);
+        gx_atomic_store(l->k, emitter_scratch_arg(l->in), word_offset(l, first, i), v);
     }
 }
 
@@ -70,8 +70,8 @@ static void load_words(TileLower *l, LLVMValueRef first, uint32_t count,
                        LLVMValueRef *out)
 {
     for (uint32_t i = 0; i < count; i++)
-        out[i] = gx_atomic_load(l->k, emitter_scratch_arg(l->in), word_place(l, first, i),
-                                gx_int_type(l->k, 64));
+        out[i] = gx_atomic_load(l->k, emitter_scratch_arg(l->in),
+                                word_offset(l, first, i), gx_int_type(l->k, 64));
 }
 
 /* Words begin .. begin + count - 1 of a part whose first one is at `first`: waits until they are there. */
@@ -82,7 +82,7 @@ static LLVMValueRef *ask(TileLower *l, LLVMValueRef first, uint32_t begin, uint3
     LLVMValueRef *words = ARENA_ARRAY(k->arena, LLVMValueRef, count),
                  *next = ARENA_ARRAY(k->arena, LLVMValueRef, count);
     GxLoop wait;
-    first = word_place(l, first, begin);
+    first = word_offset(l, first, begin);
     load_words(l, first, count, words);
     gx_while_begin(k, &wait, words, count);
     LLVMValueRef all = words[0];
@@ -161,7 +161,7 @@ static void take_up(TileLower *l, const TileChainMapping *m, LLVMValueRef part,
     Softmax own = unpack(l, m, carried), other;
     uint32_t sums = chain_pack(m, of[ATTENTION_SUMS], own.sums, out),
              step = sums_at_once(sums), at = 0;
-    LLVMValueRef *weights[2], *packed[2], first = place_of(l, part, count),
+    LLVMValueRef *weights[2], *packed[2], first = offset_of(l, part, count),
                                           *rows = ask(l, first, sums, count - sums);
     other.most = chain_unpack(l, m, of[ATTENTION_MOST], rows, &at);
     other.total = chain_unpack(l, m, of[ATTENTION_TOTAL], rows, &at);

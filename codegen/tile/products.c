@@ -24,9 +24,9 @@ LLVMValueRef *tile_words_of_steps(TileLower *l, const TileSide *s)
 {
     uint32_t steps = tile_core_steps(l->m), count = factor_words(l, s->factor);
     LLVMValueRef *words = ARENA_ARRAY(l->k->arena, LLVMValueRef, (size_t)steps * count);
-    SharedPlaces places = factor_places(l, s->factor, s->base);
+    SharedOffsets offsets = factor_offsets(l, s->factor, s->base);
     for (uint32_t step = 0; step < steps; step++)
-        factor_fragments(l, s->factor, step, &places, &words[step * count]);
+        factor_fragments(l, s->factor, step, &offsets, &words[step * count]);
     return words;
 }
 
@@ -89,14 +89,14 @@ static void repeat_multiply(TileLower *l, const TileSide sides[2],
 {
     uint32_t steps = tile_core_steps(l->m), bits = 0;
     ProductLoop p = carry(l, sides, counts, sums);
-    SharedPlaces places[2];
+    SharedOffsets offsets[2];
     LLVMValueRef *words[2];
     GxRepeat loop;
     while (steps >> bits > 1)
         bits++;
     for (uint32_t i = 0; i < 2; i++) {
         if (p.own[i] == NULL)
-            places[i] = factor_places(l, sides[i].factor, sides[i].base);
+            offsets[i] = factor_offsets(l, sides[i].factor, sides[i].base);
     }
     gx_repeat_begin(l->k, &loop, steps, p.carried, p.count);
     for (uint32_t i = 0; i < 2; i++) {
@@ -104,8 +104,8 @@ static void repeat_multiply(TileLower *l, const TileSide sides[2],
         if (words[i] != NULL)
             continue;
         words[i] = ARENA_ARRAY(l->k->arena, LLVMValueRef, counts[i]);
-        shared_step(l, &places[i], bits, loop.index);
-        factor_fragments(l, sides[i].factor, 0, &places[i], words[i]);
+        shared_step(l, &offsets[i], bits, loop.index);
+        factor_fragments(l, sides[i].factor, 0, &offsets[i], words[i]);
     }
     multiply(l, words, counts, p.carried);
     gx_repeat_end(l->k, &loop, next_carried(l, &p, counts));
@@ -114,8 +114,8 @@ static void repeat_multiply(TileLower *l, const TileSide sides[2],
 
 void tile_multiply(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
 {
-    if (l->m->is_wide) {
-        tile_multiply_wide(l, sides, sums);
+    if (l->m->by_warpgroup) {
+        tile_multiply_warpgroup(l, sides, sums);
         return;
     }
     uint32_t counts[] = {factor_words(l, sides[0].factor),

@@ -113,9 +113,9 @@ static uint32_t same_bits_of_load(const TileLower *l, const TileOp *op,
     for (uint32_t d = 0; d < layout->rank; d++) {
         uint32_t run = tile_same_run(l->p, op, d, layout->out[d]);
         for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++) {
-            uint32_t place = linear_coordinate(layout, layout->columns[i], d);
-            bool is_only = place << linear_shift(layout, d) == layout->columns[i];
-            if (is_only && place >> run == 0)
+            uint32_t coordinate = linear_coordinate(layout, layout->columns[i], d);
+            bool is_only = coordinate << linear_shift(layout, d) == layout->columns[i];
+            if (is_only && coordinate >> run == 0)
                 same |= UINT32_C(1) << i;
         }
     }
@@ -294,9 +294,9 @@ static void make_exchange(TileLower *l, const TileOp *op, const TileResult *r,
         both++;
     if (w.first == 0)
         exchange_sums(l, op, r, both);
-    SharedPlaces places =
-        shared_places(l, &r->layout, &r->shared, op->dtype, gx_i32(l->k, l->shared));
-    tile_from_shared(l, op->dtype, &places, r->vector < most ? r->vector : most, w.first,
+    SharedOffsets offsets =
+        shared_offsets(l, &r->layout, &r->shared, op->dtype, gx_i32(l->k, l->shared));
+    tile_from_shared(l, op->dtype, &offsets, r->vector < most ? r->vector : most, w.first,
                      w.end - w.first, &out[w.first]);
 }
 

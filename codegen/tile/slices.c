@@ -16,7 +16,7 @@ typedef struct Slices {
 } Slices;
 
 /* Where registers [0, vector) of a warp lie, by its number; those of other ones follow in rows of all lanes. */
-static LLVMValueRef place_of_warp(const Slices *s, LLVMValueRef warp)
+static LLVMValueRef offset_of_warp(const Slices *s, LLVMValueRef warp)
 {
     Kernel *k = s->l->k;
     LLVMValueRef at =
@@ -30,19 +30,20 @@ static void give_all(const Slices *s, const LLVMValueRef *partial)
 {
     Kernel *k = s->l->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef place = place_of_warp(s, s->l->warp);
+    LLVMValueRef offset = offset_of_warp(s, s->l->warp);
     for (uint32_t r = 0; r < s->registers; r += s->vector) {
         LLVMValueRef v = partial[r];
         if (s->vector > 1)
             v = LLVMGetUndef(s->type);
         for (uint32_t i = 0; i < s->vector && s->vector > 1; i++)
             v = LLVMBuildInsertElement(b, v, partial[r + i], gx_i32(k, i), "");
-        LLVMValueRef at = gx_add_natural(k, place, gx_i32(k, r * TARGET_WARP * s->bytes));
+        LLVMValueRef at =
+            gx_add_natural(k, offset, gx_i32(k, r * TARGET_WARP * s->bytes));
         gx_store(k, GX_SHARED, at, v, s->vector * s->bytes);
     }
 }
 
-static void add_part(const Slices *s, LLVMValueRef place, bool is_first,
+static void add_part(const Slices *s, LLVMValueRef offset, bool is_first,
                      LLVMValueRef *sums)
 {
     Kernel *k = s->l->k;
@@ -50,7 +51,7 @@ static void add_part(const Slices *s, LLVMValueRef place, bool is_first,
     bool is_float = dtype_is_float(s->l->m->dot->dtype);
     for (uint32_t r = 0; r < s->each; r++) {
         LLVMValueRef at = gx_add_natural(
-            k, place, gx_i32(k, r / s->vector * s->vector * TARGET_WARP * s->bytes));
+            k, offset, gx_i32(k, r / s->vector * s->vector * TARGET_WARP * s->bytes));
         if (r % s->vector != 0)
             continue;
         LLVMValueRef v = gx_load(k, GX_SHARED, at, s->type, s->vector * s->bytes);
@@ -90,8 +91,8 @@ LLVMValueRef *tile_add_slices(TileLower *l, LLVMValueRef *partial)
                  warp = LLVMBuildURem(b, l->warp, gx_i32(k, s.warps), "");
     for (uint32_t i = 0; i < m->slices; i++) {
         LLVMValueRef from = gx_add_natural(k, warp, gx_i32(k, i * s.warps));
-        LLVMValueRef place = gx_add_natural(k, place_of_warp(&s, from), own);
-        add_part(&s, place, i == 0, sums);
+        LLVMValueRef offset = gx_add_natural(k, offset_of_warp(&s, from), own);
+        add_part(&s, offset, i == 0, sums);
     }
     return sums;
 }

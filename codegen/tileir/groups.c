@@ -1,7 +1,7 @@
 /* Which group of a ragged dot the block's tile belongs to: all sizes are one tile, summed up by a scan. See lower.h. */
 #include "codegen/tileir/lower.h"
 
-/* Sums and places of all groups, in i64, and of those that the search is for. */
+/* Sums and offsets of all groups, in i64, and of those that the search is for. */
 typedef struct Search {
     TileIrLower *l;
     const TileOp *op;
@@ -99,11 +99,11 @@ static void search(Search *s)
     s->found = less(s, scalar(s, 0), of_group(s, filled(s, 1)));
     const TileIrTile *first = chosen(s, s->found, of_group(s, start),
                                      tileir_binary(l, TILEIR_MINI, sum(s, size), most)),
-                     *place = chosen(s, s->found, of_group(s, before), sum(s, tiles));
-    place = tileir_binary(l, TILEIR_MULI, tileir_binary(l, TILEIR_SUBI, s->tile, place),
-                          scalar(s, s->op->rows));
+                     *inside = chosen(s, s->found, of_group(s, before), sum(s, tiles));
+    inside = tileir_binary(l, TILEIR_MULI, tileir_binary(l, TILEIR_SUBI, s->tile, inside),
+                           scalar(s, s->op->rows));
     first =
-        tileir_binary(l, TILEIR_MINI, tileir_binary(l, TILEIR_ADDI, first, place), most);
+        tileir_binary(l, TILEIR_MINI, tileir_binary(l, TILEIR_ADDI, first, inside), most);
     const TileIrTile *ends = chosen(s, s->found, of_group(s, end), most);
     const TileIrTile *used =
         tileir_binary(l, TILEIR_ANDI, s->found, less(s, first, ends));

@@ -43,8 +43,8 @@ static const TileIrTile *tile_number(TileIrLower *l, uint32_t dim, uint32_t rank
 }
 
 /* 0, 1, 2, ... along a dimension. */
-static const TileIrTile *places(TileIrLower *l, uint32_t dim, const TileOrder *order,
-                                bool is_wide)
+static const TileIrTile *positions(TileIrLower *l, uint32_t dim, const TileOrder *order,
+                                   bool is_wide)
 {
     int64_t size = l->p->dims[dim].size, sizes[TILE_MOST_DIMS];
     uint32_t type = tileir_type(l, TILEIR_I32, 1, &size);
@@ -77,7 +77,7 @@ static const TileIrTile *coordinate(TileIrLower *l, uint32_t dim, const TileOrde
                                constant(l, d->size, order->rank, is_wide));
     if (!has_dim(order, dim))
         return first != NULL ? first : constant(l, 0, order->rank, is_wide);
-    const TileIrTile *x = places(l, dim, order, is_wide);
+    const TileIrTile *x = positions(l, dim, order, is_wide);
     return first == NULL ? x : tileir_combine(l, TILEIR_ADDI, NULL, first, x);
 }
 

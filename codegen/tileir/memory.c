@@ -50,7 +50,8 @@ static const TileIrValue *make_view(TileIrLower *l, const TileView *v,
 }
 
 /* Which tile of the view. */
-static bool add_place(TileIrLower *l, TileIrOp *op, const TileOp *of, const TileView *v)
+static bool add_position(TileIrLower *l, TileIrOp *op, const TileOp *of,
+                         const TileView *v)
 {
     static const TileOrder none = {0};
     const TileIrTile *at[TILE_VIEW_MOST_RANK];
@@ -135,7 +136,7 @@ static const TileIrTile *load_tile(TileIrLower *l, const TileOp *op, const TileV
     bytecode_attribute(load, 0); /* no flags */
     bytecode_attribute(load, 0); /* weak */
     bytecode_operand(load, make_view(l, v, element, op->array));
-    if (!add_place(l, load, op, v))
+    if (!add_position(l, load, op, v))
         return NULL;
     bytecode_append(l->at, load);
     return tileir_tile_of(l, load, 0, element, v->rank, tile);
@@ -234,7 +235,7 @@ static bool store_view(TileIrLower *l, const TileOp *op, const TileView *v,
     bytecode_attribute(store, 0); /* weak */
     bytecode_operand(store, x->value);
     bytecode_operand(store, make_view(l, v, x->element, argument));
-    if (!add_place(l, store, op, v))
+    if (!add_position(l, store, op, v))
         return false;
     bytecode_append(l->at, store);
     return true;

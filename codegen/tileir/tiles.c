@@ -153,13 +153,13 @@ const TileIrTile *tileir_spread(TileIrLower *l, const TileIrTile *x, const int64
 }
 
 static const TileIrTile *permute(TileIrLower *l, const TileIrTile *x,
-                                 const uint32_t *places)
+                                 const uint32_t *order)
 {
     int64_t sizes[TILEIR_MOST_RANK];
     bool is_same = true;
     for (uint32_t i = 0; i < x->rank; i++) {
-        sizes[i] = x->sizes[places[i]];
-        is_same &= places[i] == i;
+        sizes[i] = x->sizes[order[i]];
+        is_same &= order[i] == i;
     }
     if (is_same)
         return x;
@@ -167,8 +167,8 @@ static const TileIrTile *permute(TileIrLower *l, const TileIrTile *x,
     TileIrOp *op = bytecode_op(l->m, TILEIR_PERMUTE, 1, &type, NULL);
     bytecode_attribute(op, x->rank);
     for (uint32_t i = 0; i < x->rank; i++) {
-        const uint8_t place[] = {(uint8_t)places[i], 0, 0, 0};
-        bytecode_attribute_bytes(op, place, sizeof place);
+        const uint8_t position[] = {(uint8_t)order[i], 0, 0, 0};
+        bytecode_attribute_bytes(op, position, sizeof position);
     }
     bytecode_operand(op, x->value);
     bytecode_append(l->at, op);
@@ -178,7 +178,7 @@ static const TileIrTile *permute(TileIrLower *l, const TileIrTile *x,
 const TileIrTile *tileir_arrange(TileIrLower *l, const TileIrTile *x,
                                  const TileOrder *from, const TileOrder *to)
 {
-    uint32_t places[TILE_MOST_DIMS], count = 0;
+    uint32_t order[TILE_MOST_DIMS], count = 0;
     int64_t kept[TILE_MOST_DIMS], sizes[TILE_MOST_DIMS];
     if (x == NULL)
         return NULL;
@@ -188,13 +188,13 @@ const TileIrTile *tileir_arrange(TileIrLower *l, const TileIrTile *x,
         for (uint32_t j = 0; j < from->rank; j++) {
             if (from->dims[j] != to->dims[i])
                 continue;
-            places[count++] = j;
+            order[count++] = j;
             kept[i] = sizes[i];
         }
     }
     if (count != from->rank)
         return tileir_lacks(l, "a tile is needed with fewer dimensions than it has");
-    x = permute(l, x, places);
+    x = permute(l, x, order);
     return tileir_spread(l, tileir_reshape(l, x, to->rank, kept), sizes);
 }
 

@@ -19,9 +19,9 @@ enum { DEVICE_COUNT = sizeof devices / sizeof *devices };
 
 static const GpuRates rates[] = {
 #define RATES(name, mhz, alu, imul, mufu, f64, l2, l2_cycles, memory_cycles, tf32, f8,   \
-              s8, f4, f64_tensor, mma, mma_f8, mma_s8, wide)                             \
+              s8, f4, f64_tensor, mma, mma_f8, mma_s8, async_mma)                        \
     {name, mhz, alu, imul, mufu,       f64, l2,     l2_cycles, memory_cycles,            \
-     tf32, f8,  s8,  f4,   f64_tensor, mma, mma_f8, mma_s8,    wide},
+     tf32, f8,  s8,  f4,   f64_tensor, mma, mma_f8, mma_s8,    async_mma},
 #include "ir/analysis/targets.def"
 };
 _Static_assert(sizeof rates / sizeof *rates == DEVICE_COUNT, "a model lacks its rates");

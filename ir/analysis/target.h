@@ -58,7 +58,7 @@ typedef struct GpuRates {
     uint32_t tf32, f8, s8, f4, f64_tensor; /* dense Tflop/s of its tensor cores */
     uint32_t mma;                          /* percent of them that mma.sync reaches */
     uint32_t mma_f8, mma_s8;               /* the same with factors of 8 bits */
-    uint32_t wide; /* the same of wgmma and tcgen05.mma, where there are such */
+    uint32_t async_mma; /* the same of wgmma and tcgen05.mma, where there are such */
 } GpuRates;
 
 /* The rates of a device of targets.def. */

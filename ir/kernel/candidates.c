@@ -577,7 +577,8 @@ bool candidates_worth_asking(const Instruction *product, const KnownUses *uses,
     library_seconds(&d, product, &seconds);
     DType type = product->operands[0]->shape->dtype;
     const GpuRates *rates = gpu_rates(t->device);
-    double percent = t->has_tileir && rates->wide > rates->mma ? rates->wide : rates->mma,
+    double percent = t->has_tileir && rates->async_mma > rates->mma ? rates->async_mma
+                                                                    : rates->mma,
            arithmetic = call.operations / (product_peak(type, t->device) * percent / 100);
     double memory = cost_seconds_of_bytes(t->device, call.bytes - d.read_less);
     double least = arithmetic > memory ? arithmetic : memory;

@@ -117,16 +117,16 @@ static int32_t held_digits(DType t)
     return t == DT_F32 ? TF32_DIGITS : digits_of_type(t);
 }
 
-/* Every number of the value is one of `wide`, or as near to 0 as the types' common smallest ones. */
-static bool is_exact_in(const Instruction *value, DType wide, uint32_t depth)
+/* Every number of the value is one of `type`, or as near to 0 as the types' common smallest ones. */
+static bool is_exact_in(const Instruction *value, DType type, uint32_t depth)
 {
     DType t = value->shape->dtype;
     const DTypeInfo *x = &dtype_info[t];
     bool is_float = x->class == DTC_FLOAT;
     if (is_float &&
-        (x->special == SPECIAL_E8M0 || x->exponent_bits > dtype_info[wide].exponent_bits))
+        (x->special == SPECIAL_E8M0 || x->exponent_bits > dtype_info[type].exponent_bits))
         return false;
-    return digits_of(value, depth) <= held_digits(wide);
+    return digits_of(value, depth) <= held_digits(type);
 }
 
 bool dot_allows_tf32(const Instruction *hero)
@@ -134,12 +134,12 @@ bool dot_allows_tf32(const Instruction *hero)
     return inst_int(hero, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_TF32_TF32_F32;
 }
 
-static bool is_held(const Instruction *hero, const Instruction *value, DType wide,
+static bool is_held(const Instruction *hero, const Instruction *value, DType type,
                     uint32_t depth)
 {
     bool is_rounded =
-        value->shape->dtype == DT_F32 && wide == DT_F32 && dot_allows_tf32(hero);
-    return is_rounded || is_exact_in(value, wide, depth);
+        value->shape->dtype == DT_F32 && type == DT_F32 && dot_allows_tf32(hero);
+    return is_rounded || is_exact_in(value, type, depth);
 }
 
 /* The type of a byte that holds all numbers of both, which are integers; DT_INVALID: there is none. */
@@ -167,9 +167,9 @@ static bool find_factor(const Instruction *hero, const Target *t, uint32_t depth
     *factor = DT_INVALID;
     if (t == NULL || t->tiles == TILES_NONE)
         return false;
-    bool is_wide = x == DT_F32 || y == DT_F32;
+    bool has_f32 = x == DT_F32 || y == DT_F32;
     bool is_packed = dtype_info[x].bits < 8 || dtype_info[y].bits < 8;
-    if (!is_wide && !is_packed && tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
+    if (!has_f32 && !is_packed && tensor_core_find(x, y, sum, t, UINT32_MAX) != NULL)
         return true;
     if (sum == DT_S32 && is_packed) {
         *factor = bytes_of_integers(x, y);

@@ -458,7 +458,7 @@ double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, uint32_t togethe
 
 /* tileir.c: products of factors of this type in tiles of so many rows are wgmma's or tcgen05.mma's, with fewer rows
  * mma.sync's; percent of the tensor cores' rate that kernels by CUDA Tile IR reach so. */
-bool product_is_wide(const Target *t, int64_t rows, DType factor);
+bool product_is_async(const Target *t, int64_t rows, DType factor);
 double product_percent(const Target *t, int64_t rows, DType factor);
 
 /* Elements from row to row of a tile in shared memory. */

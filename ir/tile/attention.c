@@ -45,9 +45,9 @@ static const Shape *flat_shape(Arena *a, const Shape *of)
     return s;
 }
 
-/* Where [batch, heads, places, depth] lies. */
-static const IndexExpr *place_of(const AttentionBuilder *c, const AttentionArray *x,
-                                 const IndexExpr *const *at)
+/* Where [batch, heads, positions, depth] lies. */
+static const IndexExpr *offset_of(const AttentionBuilder *c, const AttentionArray *x,
+                                  const IndexExpr *const *at)
 {
     IndexContext *ix = c->b.p->ix;
     const IndexExpr *sum = ix_const(ix, 0);
@@ -61,10 +61,10 @@ static const IndexExpr *place_of(const AttentionBuilder *c, const AttentionArray
 static TileOp *load_array(AttentionBuilder *c, const AttentionArray *x,
                           const IndexExpr *const *at)
 {
-    const IndexExpr *place = place_of(c, x, at);
-    TilePlace where = {.shape = flat_shape(c->b.p->arena, x->base->shape),
-                       .index_count = 1,
-                       .index = &place};
+    const IndexExpr *offset = offset_of(c, x, at);
+    TileAccess where = {.shape = flat_shape(c->b.p->arena, x->base->shape),
+                        .index_count = 1,
+                        .index = &offset};
     TileOp *op = tile_make_at(&c->b, TILE_LOAD, x->base->shape->dtype, NULL, &where);
     if (op != NULL) {
         op->array = (uint32_t)x->base->parameter;
@@ -109,8 +109,9 @@ static TileOp *banded(AttentionBuilder *c, TileOp *x)
     IndexConstraint inside = {apart,
                               {band->has_left ? 1 - band->left : apart->range.lo,
                                band->has_right ? band->right : apart->range.hi}};
-    TilePlace place = {.constraint_count = 1, .constraints = &inside};
-    return masked(c, x, tile_make_at(&c->b, TILE_IN_RANGE, DT_PRED, NULL, &place), false);
+    TileAccess offset = {.constraint_count = 1, .constraints = &inside};
+    return masked(c, x, tile_make_at(&c->b, TILE_IN_RANGE, DT_PRED, NULL, &offset),
+                  false);
 }
 
 /* The index of an element of a mask, or of what rows have: its dimensions are digits of the number of the result's element, and of the
@@ -122,7 +123,7 @@ static const IndexExpr *mask_index(const AttentionBuilder *c, const ElementMap *
     IndexContext *ix = p->ix;
     const IndexExpr *at[] = {tile_coordinate(p, DIM_B), tile_coordinate(p, DIM_H),
                              tile_coordinate(p, DIM_M), ix_const(ix, 0)};
-    const IndexExpr *row = place_of(c, &c->a->o, at), *sum = ix_const(ix, 0);
+    const IndexExpr *row = offset_of(c, &c->a->o, at), *sum = ix_const(ix, 0);
     uint32_t count;
     const ViewPiece *pieces = view_pieces_of(map->pieces, map->count, dim, &count);
     int64_t column = c->a->parts.column_weight;
@@ -320,9 +321,10 @@ static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *con
     TileOp *value =
         apply(c, OP_MULTIPLY, tile_carried(b, loop, ATTENTION_SUMS, TILE_FINAL), share);
     value = tile_convert(b, value, base->shape->dtype);
-    const IndexExpr *place = place_of(c, &c->a->o, at);
-    TilePlace where = {
-        .shape = flat_shape(b->p->arena, base->shape), .index_count = 1, .index = &place};
+    const IndexExpr *offset = offset_of(c, &c->a->o, at);
+    TileAccess where = {.shape = flat_shape(b->p->arena, base->shape),
+                        .index_count = 1,
+                        .index = &offset};
     TileOp *store = tile_make_at(b, TILE_STORE, value->dtype, value, &where);
     if (store == NULL)
         return false;
@@ -344,7 +346,7 @@ static bool store_rows(AttentionBuilder *c, TileOp *loop)
         ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)inst->shape->rank + 1);
     for (uint32_t d = 0; d < inst->shape->rank; d++)
         at[d] = mask_index(c, &c->a->parts.rows.map, d);
-    TilePlace where = {
+    TileAccess where = {
         .shape = inst->shape, .index_count = inst->shape->rank, .index = at};
     TileOp *store = tile_make_at(b, TILE_STORE, DT_F32, value, &where);
     if (store == NULL)
@@ -372,7 +374,7 @@ static bool build_all(AttentionBuilder *c)
     b->loop = loop;
     if (q == NULL)
         return false;
-    q = tile_broadcast(b, q, rows | bit(DIM_D)); /* of one row its place says nothing */
+    q = tile_broadcast(b, q, rows | bit(DIM_D)); /* of one row its offset says nothing */
     if (!build_step(c, loop, q))
         return false;
     b->loop = NULL;

@@ -114,8 +114,8 @@ static TileOp *steps_of_group(Contraction *c)
         terms = ix_add(ix, terms, ix_const(ix, k->size - 1));
         steps = ix_floordiv(ix, terms, k->size);
     }
-    TilePlace place = {.index_count = 1, .index = &steps};
-    return tile_make_at(&c->b, TILE_INDEX, DT_S32, NULL, &place);
+    TileAccess access = {.index_count = 1, .index = &steps};
+    return tile_make_at(&c->b, TILE_INDEX, DT_S32, NULL, &access);
 }
 
 /* -- indices ----------------------------------------------------------------------------------- */

@@ -86,7 +86,7 @@ static const IndexExpr *const *operand_index(TileBuilder *b, const Instruction *
 }
 
 /* Of an outer dot: batch dimensions count through b, the weights' through m, the others are all in a tile. */
-static void place_result(ChainBuilder *c, uint32_t i)
+static void index_result(ChainBuilder *c, uint32_t i)
 {
     TileProgram *p = c->b.p;
     const Instruction *dot = c->chain->dots[i];
@@ -208,7 +208,7 @@ static void add_dims(ChainBuilder *c, const TileConfig *config)
         c->dots[i].scale = 1;
         c->dots[i].depth =
             whole_dim(&c->b, dot_sizes(chain->dots[i]).sides[!chain->weights[i]]);
-        place_result(c, i);
+        index_result(c, i);
     }
 }
 

@@ -1,7 +1,9 @@
 /* How a block carries out a chain of dots. See mapping.h. */
 #include "ir/tile/mapping_parts.h"
 
-enum { WIDE_LEAST_COLUMNS = 32 /* of wgmma: of fewer, reading 64 rows takes longer */ };
+enum {
+    WARPGROUP_LEAST_COLUMNS = 32 /* of wgmma: of fewer, reading 64 rows takes longer */
+};
 
 /* What the dot's sides are. */
 static void name_sides(TileMapping *m, const TileOp *dot)
@@ -21,8 +23,8 @@ static bool has_pieces(TileMapping *m, uint32_t factor, const Target *target)
 
 /* Whether four warps make the dot together, by wgmma: 64 rows, or several times as many, by enough columns. An outer
  * one's first factor is in registers. */
-static bool is_wide_dot(const TileProgram *p, TileOp *dot, bool is_outer, uint32_t warps,
-                        const Target *target)
+static bool is_warpgroup_dot(const TileProgram *p, TileOp *dot, bool is_outer,
+                             uint32_t warps, const Target *target)
 {
     TileMapping m = {.program = p, .dot = dot};
     name_sides(&m, dot);
@@ -31,20 +33,21 @@ static bool is_wide_dot(const TileProgram *p, TileOp *dot, bool is_outer, uint32
            dot->operands[0]->dtype == dot->operands[1]->dtype &&
            p->dims[m.row].size >= WARPGROUP_ROWS * (warps / WARPGROUP_WARPS) &&
            columns <= WARPGROUP_COLUMNS && terms >= WARPGROUP_TERMS &&
-           terms <= WARPGROUP_COLUMNS && (is_outer || columns >= WIDE_LEAST_COLUMNS) &&
+           terms <= WARPGROUP_COLUMNS &&
+           (is_outer || columns >= WARPGROUP_LEAST_COLUMNS) &&
            has_pieces(&m, 1, target) && (is_outer || has_pieces(&m, 0, target));
 }
 
 /* All dots or none: what is a factor of several lies once. */
-static bool is_wide(const TileProgram *p, const TileOp *loop, uint32_t warps,
-                    const Target *target)
+static bool takes_warpgroups(const TileProgram *p, const TileOp *loop, uint32_t warps,
+                             const Target *target)
 {
     if (!target_has(target, FEATURE_WARPGROUP) || warps % WARPGROUP_WARPS != 0)
         return false;
     for (uint32_t i = 0; i < loop->body.count; i++) {
         TileOp *op = loop->body.ops[i];
         bool is_outer = op->over >> loop->dim & 1;
-        if (op->kind == TILE_DOT && !is_wide_dot(p, op, is_outer, warps, target))
+        if (op->kind == TILE_DOT && !is_warpgroup_dot(p, op, is_outer, warps, target))
             return false;
     }
     return true;
@@ -74,54 +77,54 @@ static bool map_dot(TileMapping *m, const TileProgram *p, TileOp *dot, uint32_t 
  * of the scores two that follow each other: numbered like these, they are its factor as they lie. */
 static void renumber_terms(TileMapping *m)
 {
-    uint32_t place[LINEAR_MOST_BITS] = {1, 2, 0};
+    uint32_t position[LINEAR_MOST_BITS] = {1, 2, 0};
     if (tile_bits(m->factors[0].value) != 32)
         return;
     for (uint32_t i = 3; i < LINEAR_MOST_BITS; i++)
-        place[i] = i;
+        position[i] = i;
     for (uint32_t i = 0; i < 2; i++)
-        tile_renumber(&m->factors[i].fragment, m->term, place);
+        tile_renumber(&m->factors[i].fragment, m->term, position);
 }
 
-static void place_shared(TileMapping *m, uint32_t factor, const Target *target,
-                         uint64_t *bytes)
+static void lay_out_shared(TileMapping *m, uint32_t factor, const Target *target,
+                           uint64_t *bytes)
 {
     TileFactor *f = &m->factors[factor];
     tile_choose_way(m, f, target);
-    if (m->is_wide)
-        tile_place_wide(m, f);
+    if (m->by_warpgroup)
+        tile_lay_out_warpgroup(m, f);
     else
-        tile_place_factor(m, f);
+        tile_lay_out_factor(m, f);
     f->offset = *bytes;
     *bytes += tile_aligned(f->bytes);
 }
 
 /* The same tile as a factor of another dot: as it lies, read in this one's fragments. */
-static void read_placed(TileMapping *m, TileFactor *f, const TileFactor *placed)
+static void read_as_laid_out(TileMapping *m, TileFactor *f, const TileFactor *laid_out)
 {
     LinearLayout fragment = f->fragment, rows;
     uint32_t bits = tile_bits(f->value), row = tile_log2(TILE_MOST_VECTOR / bits);
-    *f = *placed;
+    *f = *laid_out;
     f->fragment = fragment;
     f->is_transposed = f->fast != m->term;
-    f->is_matrix =
-        !m->is_wide && linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows);
+    f->is_matrix = !m->by_warpgroup &&
+                   linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows);
     if (f->is_matrix) {
         LinearMap offsets = linear_offsets(&rows, &f->shared);
         f->is_matrix = linear_vector(&rows, &offsets) >= UINT32_C(1) << row;
     }
 }
 
-static void place_staged(TileChainMapping *c, TileMapping *m, const Target *target)
+static void lay_out_staged(TileChainMapping *c, TileMapping *m, const Target *target)
 {
     TileFactor *f = &m->factors[1];
     for (uint32_t i = 0; i < c->staged_count; i++) {
         if (c->staged[i]->value == f->value) {
-            read_placed(m, f, c->staged[i]);
+            read_as_laid_out(m, f, c->staged[i]);
             return;
         }
     }
-    place_shared(m, 1, target, &c->stage_bytes);
+    lay_out_shared(m, 1, target, &c->stage_bytes);
     c->staged[c->staged_count++] = f;
 }
 
@@ -156,7 +159,7 @@ static const TileMapping *sums_like(const TileChainMapping *c, const TileOp *val
     return NULL;
 }
 
-static bool place_results(Arena *a, TileChainMapping *c, const Target *target)
+static bool lay_out_results(Arena *a, TileChainMapping *c, const Target *target)
 {
     const TileBlock *body = &c->program->body;
     uint32_t n = 0;
@@ -168,7 +171,7 @@ static bool place_results(Arena *a, TileChainMapping *c, const Target *target)
         r->store = body->ops[i];
         r->sums = sums_like(c, r->store->operands[0]);
         if (r->sums != NULL) {
-            tile_place_result(r->sums, r, target->device->block_shared);
+            tile_lay_out_result(r->sums, r, target->device->block_shared);
         } else if (r->store->dims == UINT32_C(1) << c->inner[0].row) {
             r->layout = c->rows;
         } else {
@@ -192,7 +195,7 @@ static bool is_crowded(const TileChainMapping *c)
            c->loop->end->kind == IX_CONST;
 }
 
-static void place_rows(TileChainMapping *c, uint32_t warps, const Target *target)
+static void lay_out_rows(TileChainMapping *c, uint32_t warps, const Target *target)
 {
     enum { WORD_BYTES = 4 };
     const TileOp *last = c->loop->operands[c->loop->operand_count - 1];
@@ -216,14 +219,14 @@ TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
     if (!find_dots(c, inner, outer))
         return NULL;
     *why = "the target has no tensor cores for these types, or the tile is too small";
-    bool wide = is_wide(p, c->loop, warps, target);
+    bool by_warpgroup = takes_warpgroups(p, c->loop, warps, target);
     for (uint32_t i = 0; i < c->inner_count; i++) {
-        c->inner[i].is_wide = wide;
+        c->inner[i].by_warpgroup = by_warpgroup;
         if (!map_dot(&c->inner[i], p, inner[i], warps, target))
             return NULL;
     }
     for (uint32_t i = 0; i < c->outer_count; i++) {
-        c->outer[i].is_wide = wide;
+        c->outer[i].by_warpgroup = by_warpgroup;
         if (!map_dot(&c->outer[i], p, outer[i], warps, target))
             return NULL;
         renumber_terms(&c->outer[i]);
@@ -235,16 +238,16 @@ TileChainMapping *tile_map_chain(Arena *a, const TileProgram *p, uint32_t warps,
         return NULL;
     c->rows = linear_without(&c->inner[0].sums, c->inner[0].column);
     for (uint32_t i = 0; i < c->inner_count; i++)
-        place_shared(&c->inner[i], 0, target, &c->stage_offset);
+        lay_out_shared(&c->inner[i], 0, target, &c->stage_offset);
     for (uint32_t i = 0; i < c->inner_count; i++)
-        place_staged(c, &c->inner[i], target);
+        lay_out_staged(c, &c->inner[i], target);
     for (uint32_t i = 0; i < c->outer_count; i++)
-        place_staged(c, &c->outer[i], target);
+        lay_out_staged(c, &c->outer[i], target);
     c->shared_bytes = c->stage_offset + c->stage_bytes * stages;
-    place_rows(c, warps, target);
+    lay_out_rows(c, warps, target);
     tile_use_registers(c);
     *why = "a result has other elements";
-    if (!place_results(a, c, target))
+    if (!lay_out_results(a, c, target))
         return NULL;
     *why = NULL;
     return c;

@@ -7,7 +7,7 @@ enum {
     MOST_HELD = 40, /* words of a factor that a thread holds */
     MOST_HELD_VECTOR = 4,
     LANE_BITS = 5,
-    WIDE_LEAST_COLUMNS = 64 /* of wgmma: fewer are not worth reading 64 rows for */
+    WARPGROUP_LEAST_COLUMNS = 64 /* of wgmma: fewer are not worth reading 64 rows for */
 };
 
 /* -- what lies side by side -------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim, uint32
     int64_t size = INT64_C(1) << vector, extent = p->dims[dim].extent, stride;
     const IndexExpr *at[64], *lane = ix_symbol(ix, 0, (Range){0, size - 1}),
                              *many = ix_dim(ix, dim, (Range){0, extent / size - 1});
-    const IndexExpr *place = ix_add(ix, ix_mul(ix, many, size), lane);
+    const IndexExpr *position = ix_add(ix, ix_mul(ix, many, size), lane);
     if (extent % size != 0 || op->shape->rank > sizeof at / sizeof *at)
         return false;
     for (uint32_t i = op->kind == TILE_STORE; i < op->operand_count; i++) {
@@ -26,12 +26,13 @@ bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim, uint32
             return false;
     }
     for (uint32_t i = 0; i < op->constraint_count; i++) {
-        const IndexExpr *e = ix_replace(ix, op->constraints[i].expr, IX_DIM, dim, place);
+        const IndexExpr *e =
+            ix_replace(ix, op->constraints[i].expr, IX_DIM, dim, position);
         if (ix_depends(e, IX_SYMBOL, 0))
             return false;
     }
     for (uint32_t i = 0; i < op->shape->rank; i++)
-        at[i] = ix_replace(ix, op->index[i], IX_DIM, dim, place);
+        at[i] = ix_replace(ix, op->index[i], IX_DIM, dim, position);
     const IndexExpr *linear = index_linear(ix, op->shape, at);
     if (vector == 0)
         return true;
@@ -52,15 +53,15 @@ uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,
     for (; most != 0; most--) {
         int64_t size = INT64_C(1) << most;
         const IndexExpr *lane = ix_symbol(ix, 0, (Range){0, size - 1}),
-                        *many = ix_dim(ix, dim, (Range){0, extent / size - 1}), *place;
+                        *many = ix_dim(ix, dim, (Range){0, extent / size - 1}), *position;
         bool depends = extent % size != 0;
-        place = ix_add(ix, ix_mul(ix, many, size), lane);
+        position = ix_add(ix, ix_mul(ix, many, size), lane);
         for (uint32_t i = 0; i < op->constraint_count && !depends; i++)
             depends =
-                ix_depends(ix_replace(ix, op->constraints[i].expr, IX_DIM, dim, place),
+                ix_depends(ix_replace(ix, op->constraints[i].expr, IX_DIM, dim, position),
                            IX_SYMBOL, 0);
         for (uint32_t i = 0; i < op->shape->rank && !depends; i++)
-            depends = ix_depends(ix_replace(ix, op->index[i], IX_DIM, dim, place),
+            depends = ix_depends(ix_replace(ix, op->index[i], IX_DIM, dim, position),
                                  IX_SYMBOL, 0);
         if (!depends)
             break;
@@ -136,7 +137,7 @@ void tile_lay_out(TileMapping *m)
              columns = repeats(m, m->column, m->core->n, m->warps[1]),
              terms = tile_log2(tile_core_steps(m));
     uint32_t row_warps = tile_log2(m->warps[0]), column_warps = tile_log2(m->warps[1]),
-             slices = tile_log2(m->slices), group = m->is_wide ? WARPGROUP_LOG2 : 0;
+             slices = tile_log2(m->slices), group = m->by_warpgroup ? WARPGROUP_LOG2 : 0;
     LinearLayout c = core_layout(m, TENSOR_C), a = core_layout(m, TENSOR_A),
                  b = core_layout(m, TENSOR_B);
     c = times(c, along(m, LINEAR_REGISTER, m->column, columns));
@@ -235,14 +236,14 @@ void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target)
 /* -- factors of wgmma --------------------------------------------------------------------------- */
 
 /* Both factors are copied in pieces of 16 bytes, 8 numbers. */
-static bool is_wide_factor(TileMapping *m, TileFactor *f, const Target *target)
+static bool is_warpgroup_factor(TileMapping *m, TileFactor *f, const Target *target)
 {
     tile_choose_way(m, f, target);
     return f->is_copied && tile_bits(f->value) == 16 && f->vector == WARPGROUP_PIECE_LOG2;
 }
 
 /* wgmma names the sums of all columns at once, so that none of them can be spilled. */
-static bool has_wide_registers(const TileMapping *m, int64_t columns)
+static bool has_warpgroup_registers(const TileMapping *m, int64_t columns)
 {
     enum { BESIDE = 32, GRANULE = 8 /* registers: ptxas asks for 26 beside the sums */ };
     int64_t most = TARGET_REGISTERS / (tile_warps(m) * TARGET_WARP) / GRANULE * GRANULE;
@@ -251,7 +252,7 @@ static bool has_wide_registers(const TileMapping *m, int64_t columns)
 
 /* Whether four warps along the rows can multiply together, either side being the rows; if not, the sides are to be taken
  * again. */
-static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *target)
+static bool choose_warpgroups(TileMapping *m, const uint32_t *warps, const Target *target)
 {
     const TileProgram *p = m->program;
     if (!target_has(target, FEATURE_WARPGROUP) || m->slices != 1)
@@ -259,15 +260,16 @@ static bool choose_wide(TileMapping *m, const uint32_t *warps, const Target *tar
     for (uint32_t swap = 0; swap < 2; swap++) {
         take_sides(m, warps, swap, target);
         int64_t columns = p->dims[m->column].size / m->warps[1];
-        m->is_wide =
+        m->by_warpgroup =
             m->core != NULL && m->dot->dtype == DT_F32 &&
             m->warps[0] % WARPGROUP_WARPS == 0 &&
             p->dims[m->row].size >= WARPGROUP_ROWS * (m->warps[0] / WARPGROUP_WARPS) &&
-            columns >= WIDE_LEAST_COLUMNS && columns <= WARPGROUP_COLUMNS &&
-            has_wide_registers(m, columns) && p->dims[m->term].size >= WARPGROUP_TERMS &&
-            is_wide_factor(m, &m->factors[0], target) &&
-            is_wide_factor(m, &m->factors[1], target);
-        if (m->is_wide)
+            columns >= WARPGROUP_LEAST_COLUMNS && columns <= WARPGROUP_COLUMNS &&
+            has_warpgroup_registers(m, columns) &&
+            p->dims[m->term].size >= WARPGROUP_TERMS &&
+            is_warpgroup_factor(m, &m->factors[0], target) &&
+            is_warpgroup_factor(m, &m->factors[1], target);
+        if (m->by_warpgroup)
             return true;
     }
     return false;
@@ -283,11 +285,11 @@ uint32_t tile_wide_times(const TileMapping *m)
 bool tile_steps_overlap(const TileMapping *m)
 {
     enum { LEAST_STAGES = 3 /* read by two steps, filled */ };
-    return m->is_wide && m->stages >= LEAST_STAGES &&
+    return m->by_warpgroup && m->stages >= LEAST_STAGES &&
            (tile_wide_times(m) == 1 || !tile_is_grouped(m->program, m->row));
 }
 
-uint32_t tile_wide_step(const TileMapping *m, uint32_t dim)
+uint32_t tile_warpgroup_step(const TileMapping *m, uint32_t dim)
 {
     enum { STEPS = 8, LEAST = 16 }; /* each number of columns has its own instruction */
     uint32_t columns = (uint32_t)m->program->dims[m->column].size / m->warps[1];
@@ -296,7 +298,7 @@ uint32_t tile_wide_step(const TileMapping *m, uint32_t dim)
     return columns / STEPS < LEAST ? LEAST : columns / STEPS;
 }
 
-/* The next bits of dimension `dim`, of which *from have a place; `most` at most. */
+/* The next bits of dimension `dim`, of which *from have a position; `most` at most. */
 static void spread_bits(const TileMapping *m, LinearLayout *l, LinearInput input,
                         uint32_t dim, uint32_t *from, uint32_t all, uint32_t *most)
 {
@@ -308,7 +310,7 @@ static void spread_bits(const TileMapping *m, LinearLayout *l, LinearInput input
 
 /* Matrices of 8 rows, which lie side by side; eight lanes bring one, so that they meet in no bank, and the next ones those
  * of the same rows, so that they read whole sectors. */
-void tile_place_wide(TileMapping *m, TileFactor *f)
+void tile_lay_out_warpgroup(TileMapping *m, TileFactor *f)
 {
     const TileProgram *p = m->program;
     uint32_t fast = f->fast,
@@ -336,7 +338,7 @@ void tile_place_wide(TileMapping *m, TileFactor *f)
     f->is_transposed = fast != m->term;
 }
 
-void tile_place_factor(TileMapping *m, TileFactor *f)
+void tile_lay_out_factor(TileMapping *m, TileFactor *f)
 {
     const TileProgram *p = m->program;
     uint32_t bits = tile_bits(f->value), sizes[TILE_MOST_DIMS] = {0};
@@ -389,13 +391,13 @@ static bool can_hold(const TileMapping *m, uint32_t number)
            fast == side && loaded_bits(m, f->value, elements) / 32 <= MOST_HELD;
 }
 
-void tile_renumber(LinearLayout *l, uint32_t dim, const uint32_t *place)
+void tile_renumber(LinearLayout *l, uint32_t dim, const uint32_t *position)
 {
     uint32_t shift = linear_shift(l, dim), all = (UINT32_C(1) << l->out[dim]) - 1;
     for (uint32_t i = 0; i < linear_in_bits(l); i++) {
         uint32_t from = linear_coordinate(l, l->columns[i], dim), to = 0;
         for (uint32_t bit = 0; bit < l->out[dim]; bit++)
-            to |= (from >> bit & 1) << place[bit];
+            to |= (from >> bit & 1) << position[bit];
         l->columns[i] = (l->columns[i] & ~(all << shift)) | to << shift;
     }
 }
@@ -404,18 +406,18 @@ void tile_renumber(LinearLayout *l, uint32_t dim, const uint32_t *place)
  * memory. */
 static void renumber_side(TileMapping *m, const LinearLayout *held, uint32_t dim)
 {
-    uint32_t place[LINEAR_MOST_BITS], next = 0, met = 0;
+    uint32_t position[LINEAR_MOST_BITS], next = 0, met = 0;
     for (uint32_t i = 0; i < linear_in_bits(held); i++) {
         uint32_t at = linear_coordinate(held, held->columns[i], dim);
         if ((at & ~met) != 0)
-            place[tile_log2(at)] = next++;
+            position[tile_log2(at)] = next++;
         met |= at;
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (m->factors[i].value->dims >> dim & 1)
-            tile_renumber(&m->factors[i].fragment, dim, place);
+            tile_renumber(&m->factors[i].fragment, dim, position);
     }
-    tile_renumber(&m->partial, dim, place);
+    tile_renumber(&m->partial, dim, position);
     m->sums = m->partial;
 }
 
@@ -519,7 +521,7 @@ static uint32_t common_vector(const LinearLayout *a, const LinearLayout *b, uint
     return bits;
 }
 
-void tile_place_result(const TileMapping *m, TileResult *r, uint64_t most_shared)
+void tile_lay_out_result(const TileMapping *m, TileResult *r, uint64_t most_shared)
 {
     const TileProgram *p = m->program;
     const TileOp *value = r->store->operands[0];
@@ -571,11 +573,11 @@ static bool find_parts(TileMapping *m)
     return m->dot != NULL && m->final != NULL;
 }
 
-static void place_factors(TileMapping *m, const Target *target)
+static void lay_out_factors(TileMapping *m, const Target *target)
 {
-    for (uint32_t i = 0; i < 2 && m->is_wide; i++)
-        tile_place_wide(m, &m->factors[i]);
-    if (m->is_wide)
+    for (uint32_t i = 0; i < 2 && m->by_warpgroup; i++)
+        tile_lay_out_warpgroup(m, &m->factors[i]);
+    if (m->by_warpgroup)
         return;
     for (uint32_t i = 0; i < 2; i++)
         tile_choose_way(m, &m->factors[i], target);
@@ -585,11 +587,11 @@ static void place_factors(TileMapping *m, const Target *target)
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (!m->factors[i].is_held)
-            tile_place_factor(m, &m->factors[i]);
+            tile_lay_out_factor(m, &m->factors[i]);
     }
 }
 
-static void place_stage(TileMapping *m)
+static void lay_out_stage(TileMapping *m)
 {
     for (uint32_t i = 0; i < 2; i++) {
         TileFactor *f = &m->factors[i];
@@ -613,21 +615,21 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
     if (!find_parts(m))
         return NULL;
     *why = "the target has no tensor cores for these types, or the tile is too small";
-    if (!choose_wide(m, warps, target) && !choose_core(m, warps, target))
+    if (!choose_warpgroups(m, warps, target) && !choose_core(m, warps, target))
         return NULL;
     tile_lay_out(m);
-    place_factors(m, target);
+    lay_out_factors(m, target);
     *why = "there are more slices than sums of a thread";
     if (!divide_sums(m))
         return NULL;
-    place_stage(m);
+    lay_out_stage(m);
     uint64_t most = target->device->block_shared;
     m->results = ARENA_ARRAY(a, TileResult, m->result_count);
     for (uint32_t i = 0, n = 0; i < p->body.count; i++) {
         if (p->body.ops[i]->kind != TILE_STORE)
             continue;
         m->results[n].store = p->body.ops[i];
-        tile_place_result(m, &m->results[n], most);
+        tile_lay_out_result(m, &m->results[n], most);
         uint64_t bytes = m->results[n++].bytes;
         m->shared_bytes = bytes > m->shared_bytes ? bytes : m->shared_bytes;
     }

@@ -53,7 +53,7 @@ typedef struct TileMapping {
     /* Four warps that follow each other along the rows multiply together, by wgmma, factors in shared memory: matrices of 8
      * rows of 16 bytes, rows side by side; 64 rows, then the same warps' next 64. In a chain of dots the outer ones' first
      * factors are in registers, and all dots are so or none. */
-    bool is_wide;
+    bool by_warpgroup;
     uint32_t slices;       /* times so many, which share a tile's terms; a power of two */
     TileFactor factors[2]; /* a and b of the instruction */
     LinearLayout partial;  /* of the sums in the loop: each slice has its own */
@@ -112,7 +112,7 @@ uint32_t tile_wide_times(const TileMapping *m);
 bool tile_steps_overlap(const TileMapping *m);
 
 /* Of a side of a product by wgmma, row or column: so many coordinates at a time are left out behind the end of a group. */
-uint32_t tile_wide_step(const TileMapping *m, uint32_t dim);
+uint32_t tile_warpgroup_step(const TileMapping *m, uint32_t dim);
 
 /* The layout in which the loop of a chain carries what its operand `op` begins. */
 const LinearLayout *tile_carried_layout(const TileChainMapping *m, const TileOp *op);

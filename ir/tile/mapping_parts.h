@@ -29,15 +29,15 @@ uint32_t tile_only_dim(uint32_t dims);
 /* Each warp has a part of the tile of its own; a fragment's registers are those of the instruction, then those of its
  * repetitions along the tile, then along the sums. */
 void tile_lay_out(TileMapping *m);
-/* Coordinates along `dim` with bit i at place[i]. */
-void tile_renumber(LinearLayout *l, uint32_t dim, const uint32_t *place);
+/* Coordinates along `dim` with bit i at position[i]. */
+void tile_renumber(LinearLayout *l, uint32_t dim, const uint32_t *position);
 /* How a factor comes to shared memory: along which dimension, so many at once, copied or through registers. */
 void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target);
 /* Where the factor lies in shared memory: as ldmatrix needs it if it can, without conflicts of banks. */
-void tile_place_factor(TileMapping *m, TileFactor *f);
+void tile_lay_out_factor(TileMapping *m, TileFactor *f);
 /* The same for wgmma, which has its factors so. */
-void tile_place_wide(TileMapping *m, TileFactor *f);
+void tile_lay_out_warpgroup(TileMapping *m, TileFactor *f);
 /* How a result is brought from the sums to where it is stored, in at most so much shared memory. */
-void tile_place_result(const TileMapping *m, TileResult *r, uint64_t most_shared);
+void tile_lay_out_result(const TileMapping *m, TileResult *r, uint64_t most_shared);
 
 #endif

@@ -237,7 +237,7 @@ static bool index_is_good(const Verifier *v, const TileOp *op, const IndexExpr *
     }
 }
 
-static const char *check_places(const Verifier *v, const TileOp *op, uint32_t rank,
+static const char *check_access(const Verifier *v, const TileOp *op, uint32_t rank,
                                 uint32_t first)
 {
     for (uint32_t i = 0; i < rank; i++) {
@@ -318,15 +318,15 @@ static const char *check_op(Verifier *v, const TileOp *op)
         return "a tile of dimensions that are not there, or too large";
     switch (op->kind) {
     case TILE_LOAD:
-        return check_places(v, op, op->shape->rank, 0);
+        return check_access(v, op, op->shape->rank, 0);
     case TILE_STORE:
         if (op->operand_count == 0 || op->operands[0]->dims != op->dims)
             return "a store of something else";
-        return check_places(v, op, op->shape->rank, 1);
+        return check_access(v, op, op->shape->rank, 1);
     case TILE_INDEX:
-        return check_places(v, op, 1, 0);
+        return check_access(v, op, 1, 0);
     case TILE_IN_RANGE:
-        return check_places(v, op, 0, 0);
+        return check_access(v, op, 0, 0);
     case TILE_CONSTANT:
         return op->dims == 0 ? NULL : "a constant that is no scalar";
     case TILE_APPLY:

@@ -74,7 +74,7 @@ uint32_t tile_thread_registers(const TileMapping *m, const Target *target)
     bool *seen = ARENA_ARRAY(m->program->arena, bool, m->program->op_count);
     for (uint32_t i = 0; i < 2; i++) {
         const TileFactor *f = &m->factors[i];
-        if (!m->is_wide)
+        if (!m->by_warpgroup)
             sum += fragment_words(m, f, target);
         if (!f->is_copied)
             sum += loaded_words(m, f, f->value, seen);
@@ -191,7 +191,7 @@ static uint32_t staging_registers(const TileChainMapping *m)
         const TileDim *depth = &m->program->dims[m->inner[i].term];
         is_short |= depth->extent % depth->size != 0;
     }
-    return (is_short ? ZEROS : 0) + (m->inner[0].is_wide ? 0 : FRAGMENTS);
+    return (is_short ? ZEROS : 0) + (m->inner[0].by_warpgroup ? 0 : FRAGMENTS);
 }
 
 uint32_t tile_chain_registers(const TileChainMapping *m)
@@ -228,7 +228,7 @@ void tile_use_registers(TileChainMapping *c)
     for (uint32_t i = 0; i < c->inner_count; i++) {
         TileFactor *f = &c->inner[i].factors[0];
         uint32_t words = words_of(elements_of(&f->fragment), f->value->dtype);
-        f->is_kept = !c->inner[i].is_wide && kept + words <= MOST_KEPT &&
+        f->is_kept = !c->inner[i].by_warpgroup && kept + words <= MOST_KEPT &&
                      used + weights + kept + words <= MOST_BESIDE;
         kept += f->is_kept ? words : 0;
     }

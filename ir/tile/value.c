@@ -169,15 +169,15 @@ static void add_uses(TileBuilder *b, const IndexExpr *e, IndexUses *u)
 }
 
 TileOp *tile_make_at(TileBuilder *b, TileKind kind, DType dtype, TileOp *value,
-                     const TilePlace *place)
+                     const TileAccess *access)
 {
     IndexUses u = {.dims = value != NULL ? value->dims : 0};
     TileOp *operands[33] = {value};
     uint32_t first = value != NULL, dims = 0;
-    for (uint32_t i = 0; i < place->index_count; i++)
-        add_uses(b, place->index[i], &u);
-    for (uint32_t i = 0; i < place->constraint_count; i++)
-        add_uses(b, place->constraints[i].expr, &u);
+    for (uint32_t i = 0; i < access->index_count; i++)
+        add_uses(b, access->index[i], &u);
+    for (uint32_t i = 0; i < access->constraint_count; i++)
+        add_uses(b, access->constraints[i].expr, &u);
     for (uint32_t i = 0; i < b->p->dim_count; i++) {
         if (tile_has_coordinate(b->p, i))
             dims |= u.dims & UINT32_C(1) << i;
@@ -190,16 +190,16 @@ TileOp *tile_make_at(TileBuilder *b, TileKind kind, DType dtype, TileOp *value,
         return NULL;
     if (tile_elements(b->p, dims) > TILE_MOST_ELEMENTS)
         return refuse(b, "a tile is too large");
-    if (value != NULL) /* a value that does not depend on all dimensions of its place */
+    if (value != NULL) /* a value that does not depend on all dimensions of its access */
         operands[0] = tile_broadcast(b, value, dims);
     bool in_loop = b->loop != NULL && u.dims >> b->loop->dim & 1;
     TileOp *op = tile_make(b, kind, dtype, dims, first + u.count, operands, in_loop);
     Arena *a = b->p->arena;
-    op->shape = place->shape;
-    op->index = arena_copy(a, place->index, place->index_count * sizeof *place->index);
-    op->constraint_count = place->constraint_count;
-    op->constraints = arena_copy(a, place->constraints,
-                                 place->constraint_count * sizeof *place->constraints);
+    op->shape = access->shape;
+    op->index = arena_copy(a, access->index, access->index_count * sizeof *access->index);
+    op->constraint_count = access->constraint_count;
+    op->constraints = arena_copy(a, access->constraints,
+                                 access->constraint_count * sizeof *access->constraints);
     return op;
 }
 
@@ -286,8 +286,8 @@ static TileOp *value_load(TileBuilder *b, const Instruction *inst,
     }
     for (const TileGuard *g = guard; g != NULL; g = g->outer)
         count += g->count;
-    TilePlace place = {inst->shape, inst->shape->rank, index, count, all};
-    TileOp *op = tile_make_at(b, TILE_LOAD, inst->shape->dtype, NULL, &place);
+    TileAccess access = {inst->shape, inst->shape->rank, index, count, all};
+    TileOp *op = tile_make_at(b, TILE_LOAD, inst->shape->dtype, NULL, &access);
     if (op != NULL) {
         op->array = (uint32_t)inst->parameter;
         op->inst = inst;
@@ -299,9 +299,9 @@ static TileOp *value_iota(TileBuilder *b, const Instruction *inst,
                           const IndexExpr *const *index)
 {
     const IndexExpr *along = index[inst_int(inst, ATTR_IOTA_DIMENSION, 0)];
-    TilePlace place = {.index_count = 1, .index = &along};
+    TileAccess access = {.index_count = 1, .index = &along};
     DType t = along->range.hi <= INT32_MAX ? DT_S32 : DT_S64;
-    TileOp *op = tile_make_at(b, TILE_INDEX, t, NULL, &place);
+    TileOp *op = tile_make_at(b, TILE_INDEX, t, NULL, &access);
     return op == NULL ? NULL : tile_convert(b, op, inst->shape->dtype);
 }
 
@@ -391,11 +391,11 @@ static TileOp *value_choice(TileBuilder *b, const Instruction *inst, uint32_t op
         return tile_value(b, inst->operands[operand], at, guard);
     TileGuard *inner = ARENA_NEW(a, TileGuard);
     *inner = (TileGuard){guard, count, constraints};
-    TilePlace place = {.constraint_count = count, .constraints = constraints};
+    TileAccess access = {.constraint_count = count, .constraints = constraints};
     TileOp *inside = tile_value(b, inst->operands[operand], at, inner);
     if (otherwise == NULL || inside == NULL)
         return inside;
-    TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &place);
+    TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &access);
     if (whether == NULL)
         return NULL;
     return tile_apply(b, OP_SELECT, inside->dtype, 3,
@@ -533,11 +533,11 @@ TileOp *tile_padded(TileBuilder *b, const Instruction *inst,
         return tile_number(b, inst->shape->dtype, 0);
     TileGuard *guard = ARENA_NEW(b->p->arena, TileGuard);
     *guard = (TileGuard){NULL, count, constraints};
-    TilePlace place = {.constraint_count = count, .constraints = constraints};
+    TileAccess access = {.constraint_count = count, .constraints = constraints};
     TileOp *value = tile_value(b, inst, index, guard);
     if (value == NULL || value->kind == TILE_LOAD)
         return value;
-    TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &place);
+    TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &access);
     if (whether == NULL)
         return NULL;
     return tile_apply(b, OP_SELECT, value->dtype, 3,
@@ -621,15 +621,15 @@ bool tile_store_results(TileBuilder *b)
             return false;
         }
         TileOp *value = tile_value(b, r.inst, index, b->stored);
-        TilePlace place = {
+        TileAccess access = {
             .shape = r.shape, .index_count = r.shape->rank, .index = index};
         if (b->stored != NULL) {
-            place.constraint_count = b->stored->count;
-            place.constraints = b->stored->constraints;
+            access.constraint_count = b->stored->count;
+            access.constraints = b->stored->constraints;
         }
         TileOp *store = value == NULL
                             ? NULL
-                            : tile_make_at(b, TILE_STORE, value->dtype, value, &place);
+                            : tile_make_at(b, TILE_STORE, value->dtype, value, &access);
         if (store == NULL)
             return false;
         store->array = leaf;

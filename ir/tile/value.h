@@ -92,15 +92,15 @@ TileOp *tile_exp2(TileBuilder *b, TileOp *x); /* 2^x in f32: see tile_is_exp2 */
 TileOp *tile_exponential(TileBuilder *b, TileOp *x);
 
 /* Sets what a load, a store or an index needs of expressions: RUNTIMEs become operands behind those that it
- * has, dimensions and place follow. NULL shape: no array. */
-typedef struct TilePlace {
+ * has, dimensions and access follow. NULL shape: no array. */
+typedef struct TileAccess {
     const Shape *shape;
     uint32_t index_count;
     const IndexExpr *const *index;
     uint32_t constraint_count;
     const IndexConstraint *constraints;
-} TilePlace;
+} TileAccess;
 TileOp *tile_make_at(TileBuilder *b, TileKind kind, DType dtype, TileOp *value,
-                     const TilePlace *place);
+                     const TileAccess *access);
 
 #endif

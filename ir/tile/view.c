@@ -9,7 +9,7 @@ static const TileOp *runtime_of(const TileOp *op, int64_t id)
         if (op->operands[i]->id == id)
             return op->operands[i];
     }
-    bug("a place depends on operation %lld, which is no operand", (long long)id);
+    bug("an access depends on operation %lld, which is no operand", (long long)id);
 }
 
 static bool is_scalar(const TileProgram *p, const TileOp *op)

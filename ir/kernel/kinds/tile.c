@@ -131,7 +131,7 @@ static const TileShape shapes[] = {
 };
 
 /* Of wgmma: four warps have 64 rows and all columns. */
-static const TileShape wide_shapes[] = {
+static const TileShape warpgroup_shapes[] = {
     {128, 256, {8, 1}}, {256, 128, {1, 8}}, {256, 128, {8, 1}}, {128, 256, {1, 8}},
     {128, 128, {8, 1}}, {128, 128, {1, 8}}, {64, 256, {4, 1}},  {256, 64, {1, 4}},
     {64, 128, {4, 1}},  {128, 64, {1, 4}},  {64, 64, {4, 1}},
@@ -139,17 +139,17 @@ static const TileShape wide_shapes[] = {
 
 enum {
     PLAIN_SHAPES = sizeof shapes / sizeof *shapes,
-    SHAPES = PLAIN_SHAPES + sizeof wide_shapes / sizeof *wide_shapes
+    SHAPES = PLAIN_SHAPES + sizeof warpgroup_shapes / sizeof *warpgroup_shapes
 };
 
-static bool is_wide_shape(size_t i)
+static bool is_warpgroup_shape(size_t i)
 {
     return i >= PLAIN_SHAPES;
 }
 
 static const TileShape *shape_at(size_t i)
 {
-    return is_wide_shape(i) ? &wide_shapes[i - PLAIN_SHAPES] : &shapes[i];
+    return is_warpgroup_shape(i) ? &warpgroup_shapes[i - PLAIN_SHAPES] : &shapes[i];
 }
 
 static int64_t threads_of(const KernelConfig *c)
@@ -194,7 +194,7 @@ static bool has_instruction(size_t shape)
 }
 
 /* wgmma takes factors of 16 bits as they are. */
-static bool may_be_wide(const KernelDesign *d)
+static bool may_have_warpgroups(const KernelDesign *d)
 {
     return target_has(d->target, FEATURE_WARPGROUP) && factor_bits(d) == 16;
 }
@@ -326,8 +326,9 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
     trial.arena = a;
     complete_tile(&trial, shape, &trial.config);
     const char *why;
-    bool good = refuse_tile(&trial) == NULL && !spills(&trial) &&
-                (!is_wide_shape(shape) || design_tile_mapping(&trial, &why)->is_wide);
+    bool good =
+        refuse_tile(&trial) == NULL && !spills(&trial) &&
+        (!is_warpgroup_shape(shape) || design_tile_mapping(&trial, &why)->by_warpgroup);
     if (good) {
         KernelWork work;
         geometry_tile(&trial);
@@ -345,10 +346,10 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
     double percent = product_mma_percent(gpu_rates(d->target->device), factor_type(d)) *
                      costs.tile_share;
     size_t best = SHAPES - 1;
-    bool is_narrow = reads_narrow_factor(d), is_wide = may_be_wide(d);
+    bool is_narrow = reads_narrow_factor(d), has_warpgroups = may_have_warpgroups(d);
     for (size_t i = SHAPES; i-- > 0;) {
         cycles[i] = fits_registers(d, i) && has_instruction(i) &&
-                            (!is_wide_shape(i) || is_wide) &&
+                            (!is_warpgroup_shape(i) || has_warpgroups) &&
                             (shape_at(i)->warps[2] == 0 || is_narrow)
                         ? tile_cycles(d, shape_at(i)->m, shape_at(i)->n, 1, percent)
                         : 0;

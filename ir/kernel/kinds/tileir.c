@@ -10,7 +10,8 @@
 #include "ir/tile/tile.h"
 
 #define ROW_BYTES 128 /* of a factor's row in shared memory */
-#define WIDE_ROWS 64 /* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
+#define ASYNC_ROWS                                                                       \
+    64 /* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
 #define LEAST_DEPTH 16
 #define MANY_WARPS 8
 #define WARP_SUMS 4096 /* in a warp's registers, f32, without spills */
@@ -59,17 +60,17 @@ static uint32_t warps_for(const Target *t, int64_t registers)
                : 0;
 }
 
-bool product_is_wide(const Target *t, int64_t rows, DType factor)
+bool product_is_async(const Target *t, int64_t rows, DType factor)
 {
-    bool has_wide = target_has(t, FEATURE_WGMMA) || target_has(t, FEATURE_TCGEN05);
-    return has_wide && rows >= WIDE_ROWS && factor != DT_F64;
+    bool has_async = target_has(t, FEATURE_WGMMA) || target_has(t, FEATURE_TCGEN05);
+    return has_async && rows >= ASYNC_ROWS && factor != DT_F64;
 }
 
 double product_percent(const Target *t, int64_t rows, DType factor)
 {
     const GpuRates *r = gpu_rates(t->device);
-    return product_is_wide(t, rows, factor)
-               ? r->wide * costs.tileir_wide_share
+    return product_is_async(t, rows, factor)
+               ? r->async_mma * costs.tileir_async_share
                : product_mma_percent(r, factor) * costs.tileir_share;
 }
 

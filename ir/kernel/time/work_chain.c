@@ -44,9 +44,9 @@ static void bring(const ChainWork *w, const TileProgram *p, const TileFactor *f)
 double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
 {
     double times = 1;
-    if (m->is_wide) {
+    if (m->by_warpgroup) {
         const TileDim *d = m->program->dims;
-        double cycles = work_wide_products(b, m, loads_a, false, &times);
+        double cycles = work_async_products(b, m, loads_a, false, &times);
         work_instructions(b, (OpCost){.alu = 2, .tensor = cycles}, 1.0 / m->warps[0]);
         return 2.0 * (double)d[m->row].size * (double)d[m->column].size *
                (double)d[m->term].size;
@@ -56,8 +56,8 @@ double work_chain_dot(WorkBuilder *b, const TileMapping *m, bool loads_a)
     for (int i = loads_a ? 0 : 1; i < 2; i++) {
         const TileFactor *f = &m->factors[i];
         double each = dtype_info[f->value->dtype].bits / 8.0,
-               wide = f->is_matrix ? COPY_BYTES : each;
-        work_shared(b, registers_of(&f->fragment) * each / wide, wide, 1);
+               width = f->is_matrix ? COPY_BYTES : each;
+        work_shared(b, registers_of(&f->fragment) * each / width, width, 1);
     }
     for (int i = 0; i < 3; i++)
         times *= (double)m->program->dims[dims[i]].size / sizes[i];

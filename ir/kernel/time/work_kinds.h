@@ -58,8 +58,8 @@ double work_chain_dot(WorkBuilder *b, const struct TileMapping *m, bool loads_a)
 /* Products of a stage by wgmma: four warps read their columns, and 64 rows that are not in registers, from shared memory
  * once, and wait for the end, where steps do not overlap. Gives the cycles that tensor cores take for the block; *times:
  * how often each four multiply. */
-double work_wide_products(WorkBuilder *b, const struct TileMapping *m, bool loads_left,
-                          bool overlaps, double *times);
+double work_async_products(WorkBuilder *b, const struct TileMapping *m, bool loads_left,
+                           bool overlaps, double *times);
 /* Cycles of a multiprocessor for so many operations of products, at so many percent of the tensor cores' rate. */
 double work_product_cycles(const WorkBuilder *b, DType factor, double operations,
                            double percent);

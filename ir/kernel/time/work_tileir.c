@@ -65,7 +65,7 @@ static void store(const ProgramWork *w, const TileOp *op)
 
 /* -- products ------------------------------------------------------------------------------------- */
 
-/* A factor lies in shared memory as wide products read it: just as it was loaded, of 16 bits, or of 8 with its terms
+/* A factor lies in shared memory as asynchronous products read it: just as it was loaded, of 16 bits, or of 8 with its terms
  * side by side. Others go through registers; so does f32, which is rounded to tf32. */
 static bool is_ready(const TileProgram *p, const TileOp *factor, uint32_t over)
 {
@@ -98,19 +98,19 @@ static void multiply(ProgramWork *w, const TileOp *op)
     DType factor = op->operands[0]->dtype;
     int64_t rows = tile_elements(p, op->operands[0]->dims & ~op->over),
             columns = tile_elements(p, op->operands[1]->dims & ~op->over);
-    bool is_wide = product_is_wide(w->d->target, rows, factor);
+    bool is_async = product_is_async(w->d->target, rows, factor);
     double operations = 2.0 * (double)(rows * columns) / w->t.together *
                         (double)tile_elements(p, op->over & op->operands[0]->dims),
            cycles = work_product_cycles(b, factor, operations,
                                         product_percent(w->d->target, rows, factor));
     if (work_reads_windows(op->inst))
         cycles /= costs.tileir_window_share;
-    if (!is_wide)
+    if (!is_async)
         read_fragments(w, op, rows);
     for (int i = 0; i < 2; i++) {
         double bytes =
             each(w, op->operands[i]->dims) * dtype_info[op->operands[i]->dtype].bits / 8;
-        if (is_wide && !is_ready(p, op->operands[i], op->over))
+        if (is_async && !is_ready(p, op->operands[i], op->over))
             work_shared(b, 2 * bytes / COPY_BYTES, COPY_BYTES, 1);
     }
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / b->warps);

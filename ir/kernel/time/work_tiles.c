@@ -39,7 +39,7 @@ typedef struct Turn {
     const IndexExpr *batch, *inner, *outer; /* of the tile's first element */
 } Turn;
 
-/* The walk over a tile: accesses of `lanes` places along one side. */
+/* The walk over a tile: accesses of `lanes` positions along one side. */
 static void walk_tile(Turn *t, uint32_t lanes, int64_t along_size, int64_t across_size,
                       bool reads)
 {
@@ -155,8 +155,8 @@ static const IndexExpr *group_of_rows(const Product *p)
     return ix_floordiv(p->b->ix, p->origin[side], tiles_of(rows, c->ragged.groups));
 }
 
-/* The operand's elements at a place of its side and a depth, converted for the sums. */
-static void read_elements(const Product *p, int side, const IndexExpr *place,
+/* The operand's elements at a position of its side and a depth, converted for the sums. */
+static void read_elements(const Product *p, int side, const IndexExpr *position,
                           const IndexExpr *depth)
 {
     WorkBuilder *b = p->b;
@@ -167,7 +167,8 @@ static void read_elements(const Product *p, int side, const IndexExpr *place,
     const IndexExpr *index[KERNEL_MOST_RANK], *at[KERNEL_MOST_RANK],
         *symbols[KERNEL_MOST_RANK], *constraints[2 * KERNEL_MOST_RANK];
     const IndexExpr *zero = ix_const(b->ix, 0);
-    result_index(p, side == SLOW ? place : zero, side == FAST ? place : zero, index);
+    result_index(p, side == SLOW ? position : zero, side == FAST ? position : zero,
+                 index);
     if (c->ragged.mode == RAGGED_FREE && s->operand == 1)
         symbols[map->symbol_count - 1] = group_of_rows(p);
     for (uint32_t i = c->symbol_count; i-- > 0;) {
@@ -206,15 +207,15 @@ static void read_tile(const Product *p, int side, const IndexExpr *first, int64_
                       own < 1 ? 1 : own),
                ix_mul(b->ix, step, p->is_held ? 1 : apart));
     fast = ix_add(b->ix, ix_mul(b->ix, fast, lanes), work_lane(b));
-    const IndexExpr *place = ix_add(b->ix, p->origin[side], depth_first ? slow : fast);
+    const IndexExpr *position = ix_add(b->ix, p->origin[side], depth_first ? slow : fast);
     const IndexExpr *depth = ix_add(b->ix, first, depth_first ? fast : slow);
-    read_elements(p, side, place, depth);
+    read_elements(p, side, position, depth);
     /* the tile's and the array's ends, the slot */
     work_instructions(b, (OpCost){.alu = 3, .cycles = costs.alu_cycles}, 1);
-    double wide = p->is_joined ? (double)lanes * p->bytes : p->bytes;
-    wide = wide > 16 ? 16 : wide < 1 ? 1 : wide;
+    double width = p->is_joined ? (double)lanes * p->bytes : p->bytes;
+    width = width > 16 ? 16 : width < 1 ? 1 : width;
     if (!p->is_copied) /* else what is loaded goes there */
-        work_shared(b, (double)lanes * p->bytes / wide, wide, 1);
+        work_shared(b, (double)lanes * p->bytes / width, width, 1);
     work_loop_end(b, 0);
     work_set_lanes(b, 1);
 }
@@ -224,12 +225,12 @@ static void read_part(const Product *p, int side)
 {
     const KernelConfig *c = &p->design->config;
     double bytes = p->bytes * (double)c->part[side];
-    double wide = bytes > 16 ? 16 : bytes;
+    double width = bytes > 16 ? 16 : bytes;
     /* threads of a warp that share a row or a column of the tile read the same */
     double across = (double)c->tile[FAST] / (double)c->part[FAST];
     double rows = across < TARGET_WARP ? TARGET_WARP / across : 1;
     double distinct = side == FAST ? across / TARGET_WARP : rows / TARGET_WARP;
-    work_shared(p->b, bytes / wide, wide, distinct < 1 ? distinct : 1);
+    work_shared(p->b, bytes / width, width, distinct < 1 ? distinct : 1);
 }
 
 static OpCost product_cost(const ContractionPlan *p)
@@ -388,8 +389,8 @@ bool work_reads_windows(const Instruction *product)
     return false;
 }
 
-double work_wide_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
-                          bool overlaps, double *times)
+double work_async_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
+                           bool overlaps, double *times)
 {
     const TileDim *dims = m->program->dims;
     DType factor = m->factors[1].value->dtype;
@@ -403,7 +404,7 @@ double work_wide_products(WorkBuilder *b, const TileMapping *m, bool loads_left,
         work_wait(b, *times * costs.shared_cycles); /* for the groups' ends */
     return work_product_cycles(
         b, factor, 2 * rows * columns * terms,
-        b->rates->wide * (overlaps ? costs.tile_overlap_share : costs.tile_share));
+        b->rates->async_mma * (overlaps ? costs.tile_overlap_share : costs.tile_share));
 }
 
 /* The side whose tiles are in groups. */
@@ -428,10 +429,10 @@ static double part_there(const Product *p, double more)
 /* That is multiplied: half of a step more at the end of a group. */
 static double part_multiplied(const Product *p, const TileMapping *m)
 {
-    if (p->plan->ragged.mode != RAGGED_FREE || !m->is_wide)
+    if (p->plan->ragged.mode != RAGGED_FREE || !m->by_warpgroup)
         return 1;
     bool is_row = m->factors[0].value == m->dot->operands[ragged_side(p)];
-    return part_there(p, tile_wide_step(m, is_row ? m->row : m->column) / 2.0);
+    return part_there(p, tile_warpgroup_step(m, is_row ? m->row : m->column) / 2.0);
 }
 
 /* Rows behind the end of a group are neither read nor written. */
@@ -442,11 +443,12 @@ static WorkPart rows_begin(const Product *p, bool in_groups)
 }
 
 /* Of one stage. */
-static void multiply_wide(const Product *p, const TileMapping *m)
+static void multiply_by_warpgroups(const Product *p, const TileMapping *m)
 {
     WorkBuilder *b = p->b;
-    double times, cycles = work_wide_products(b, m, true, tile_steps_overlap(m), &times) *
-                           part_multiplied(p, m);
+    double times,
+        cycles = work_async_products(b, m, true, tile_steps_overlap(m), &times) *
+                 part_multiplied(p, m);
     if (work_reads_windows(p->plan->inst))
         cycles /= costs.tile_window_share;
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / (double)tile_warps(m));
@@ -457,8 +459,8 @@ static void multiply_wide(const Product *p, const TileMapping *m)
 static void multiply_stage(const Product *p, const TileMapping *m)
 {
     WorkBuilder *b = p->b;
-    if (m->is_wide) {
-        multiply_wide(p, m);
+    if (m->by_warpgroup) {
+        multiply_by_warpgroups(p, m);
         return;
     }
     double bytes = 0, warps = (double)tile_warps(m), multiplications = 1;
@@ -547,5 +549,5 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     product_end(&p, out);
     out->product_type = factor;
     out->longest =
-        m->is_wide && c->ragged.mode == RAGGED_FREE ? 1 / part_multiplied(&p, m) : 0;
+        m->by_warpgroup && c->ragged.mode == RAGGED_FREE ? 1 / part_multiplied(&p, m) : 0;
 }

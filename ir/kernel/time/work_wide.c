@@ -87,8 +87,8 @@ static void multiply(const WideWork *w, double steps)
                   : w->c->by_places ? (double)w->c->tile[FEATURES] * columns
                                     : (double)w->p->group_features * columns,
            operations = 2 * sums * steps * TAPS_STEP,
-           percent =
-               w->p->core == NULL ? b->rates->wide : product_mma_percent(b->rates, type),
+           percent = w->p->core == NULL ? b->rates->async_mma
+                                        : product_mma_percent(b->rates, type),
            share = in_memory ? costs.tensor_memory_share : costs.tile_share;
     /* by four warps each, or by one thread of the block */
     double warps = in_memory ? b->warps : WARPGROUP_WARPS,

@@ -48,7 +48,7 @@ static LLVMValueRef coordinates_left(TileLower *l, uint32_t dim, LLVMValueRef fi
     return LLVMBuildSub(b, all, first, "");
 }
 
-typedef struct WideProduct {
+typedef struct WarpgroupProduct {
     TileLower *l;
     DType type;
     const GxMatrices *left; /* of each piece of 64 rows */
@@ -56,10 +56,11 @@ typedef struct WideProduct {
     LLVMValueRef *rows; /* i1: some of a piece's are there; NULL: all */
     uint32_t times, columns, steps;
     bool goes_on;
-} WideProduct;
+} WarpgroupProduct;
 
 /* All pieces by the first so many columns. */
-static void multiply_columns(const WideProduct *p, uint32_t columns, LLVMValueRef *sums)
+static void multiply_columns(const WarpgroupProduct *p, uint32_t columns,
+                             LLVMValueRef *sums)
 {
     TileLower *l = p->l;
     for (uint32_t i = 0; i < p->times; i++) {
@@ -77,11 +78,13 @@ static void multiply_columns(const WideProduct *p, uint32_t columns, LLVMValueRe
 }
 
 /* Of a tile that is short along the columns as few as are there: each number has its own instruction. */
-static void multiply_left(const WideProduct *p, LLVMValueRef left, LLVMValueRef *sums)
+static void multiply_left(const WarpgroupProduct *p, LLVMValueRef left,
+                          LLVMValueRef *sums)
 {
     TileLower *l = p->l;
     LLVMBuilderRef b = l->k->builder;
-    uint32_t step = tile_wide_step(l->m, l->m->column), all = p->times * p->columns / 2;
+    uint32_t step = tile_warpgroup_step(l->m, l->m->column),
+             all = p->times * p->columns / 2;
     for (uint32_t n = step; n <= p->columns; n += step) {
         LLVMValueRef *before = arena_copy(l->k->arena, sums, all * sizeof *sums),
                      is_more =
@@ -102,12 +105,12 @@ static void multiply_sides(TileLower *l, const TileSide sides[2], bool goes_on,
     const TileMapping *m = l->m;
     LLVMBuilderRef b = l->k->builder;
     const TileDim *dims = l->p->dims;
-    WideProduct p = {.l = l,
-                     .type = m->factors[0].value->dtype,
-                     .goes_on = goes_on,
-                     .times = tile_wide_times(m),
-                     .columns = (uint32_t)dims[m->column].size / m->warps[1],
-                     .steps = (uint32_t)dims[m->term].size / WARPGROUP_TERMS};
+    WarpgroupProduct p = {.l = l,
+                          .type = m->factors[0].value->dtype,
+                          .goes_on = goes_on,
+                          .times = tile_wide_times(m),
+                          .columns = (uint32_t)dims[m->column].size / m->warps[1],
+                          .steps = (uint32_t)dims[m->term].size / WARPGROUP_TERMS};
     LLVMValueRef row_warp = LLVMBuildURem(b, l->warp, gx_i32(l->k, m->warps[0]), ""),
                  group = LLVMBuildLShr(b, row_warp, gx_i32(l->k, WARPGROUP_LOG2), ""),
                  side = LLVMBuildUDiv(b, l->warp, gx_i32(l->k, m->warps[0]), "");
@@ -136,7 +139,7 @@ static void multiply_sides(TileLower *l, const TileSide sides[2], bool goes_on,
         multiply_columns(&p, p.columns, sums);
 }
 
-void tile_multiply_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
+void tile_multiply_warpgroup(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
 {
     multiply_sides(l, sides, false, sums);
 }

@@ -5,8 +5,8 @@
 #include "codegen/kernel/threads.h"
 #include "codegen/tile/lower.h"
 
-LLVMValueRef place_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
-                           uint32_t count, LLVMValueRef number, LLVMValueRef sum)
+LLVMValueRef offset_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
+                            uint32_t count, LLVMValueRef number, LLVMValueRef sum)
 {
     LLVMBuilderRef b = l->k->builder;
     for (uint32_t i = 0; i < count;) {
@@ -25,12 +25,12 @@ LLVMValueRef place_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
         bool is_shift = (column & (column - 1)) == 0;
         if (is_shift) {
             bits = column == 1 ? bits : gx_mul_natural(l->k, bits, gx_i32(l->k, column));
-        } else { /* several places: one after the other */
+        } else { /* several positions: one bit after the other */
             LLVMValueRef all = gx_i32(l->k, 0);
-            for (uint32_t place = 0; place < LINEAR_MOST_BITS; place++) {
-                if (column >> place & 1)
-                    all = LLVMBuildXor(
-                        b, all, LLVMBuildShl(b, bits, gx_i32(l->k, place), ""), "");
+            for (uint32_t bit = 0; bit < LINEAR_MOST_BITS; bit++) {
+                if (column >> bit & 1)
+                    all = LLVMBuildXor(b, all,
+                                       LLVMBuildShl(b, bits, gx_i32(l->k, bit), ""), "");
             }
             bits = all;
         }
@@ -40,13 +40,13 @@ LLVMValueRef place_of_bits(TileLower *l, const LinearMap *map, uint32_t first,
     return sum;
 }
 
-LLVMValueRef place_of_thread(TileLower *l, const LinearLayout *layout,
-                             const LinearMap *map)
+LLVMValueRef offset_of_thread(TileLower *l, const LinearLayout *layout,
+                              const LinearMap *map)
 {
-    LLVMValueRef sum = place_of_bits(l, map, linear_first(layout, LINEAR_LANE),
-                                     layout->in[LINEAR_LANE], l->lane, NULL);
-    sum = place_of_bits(l, map, linear_first(layout, LINEAR_WARP),
-                        layout->in[LINEAR_WARP], l->warp, sum);
+    LLVMValueRef sum = offset_of_bits(l, map, linear_first(layout, LINEAR_LANE),
+                                      layout->in[LINEAR_LANE], l->lane, NULL);
+    sum = offset_of_bits(l, map, linear_first(layout, LINEAR_WARP),
+                         layout->in[LINEAR_WARP], l->warp, sum);
     return sum == NULL ? gx_i32(l->k, 0) : sum;
 }
 
@@ -60,8 +60,8 @@ static LinearMap along_dim(const LinearLayout *layout, uint32_t dim)
 }
 
 /* The thread's part of a coordinate: a multiple of what its lowest bit is. */
-static const IndexExpr *thread_place(TileLower *l, const LinearLayout *layout,
-                                     uint32_t dim)
+static const IndexExpr *thread_coordinate(TileLower *l, const LinearLayout *layout,
+                                          uint32_t dim)
 {
     Emit *e = l->e;
     LinearMap map = along_dim(layout, dim);
@@ -73,52 +73,52 @@ static const IndexExpr *thread_place(TileLower *l, const LinearLayout *layout,
     uint32_t unit = all & (0 - all);
     for (uint32_t i = 0; i < map.in_bits; i++)
         map.columns[i] /= i < first ? 1 : unit;
-    LLVMValueRef v = to_index(e, place_of_thread(l, layout, &map));
+    LLVMValueRef v = to_index(e, offset_of_thread(l, layout, &map));
     return ix_mul(e->ix, emit_variable(e, v, (Range){0, all / unit}), unit);
 }
 
 /* Coordinates of a layout that was met before. */
-typedef struct KnownPlaces {
-    struct KnownPlaces *next;
+typedef struct KnownCoordinates {
+    struct KnownCoordinates *next;
     LinearLayout layout;
     const IndexExpr *dims[TILE_MOST_DIMS];
-} KnownPlaces;
+} KnownCoordinates;
 
-/* They are made where the kernel begins, so that every later place may use them. */
-static const KnownPlaces *known_places(TileLower *l, const LinearLayout *layout)
+/* They are made where the kernel begins, so that every later use has them. */
+static const KnownCoordinates *known_coordinates(TileLower *l, const LinearLayout *layout)
 {
-    for (KnownPlaces *known = l->places; known != NULL; known = known->next) {
+    for (KnownCoordinates *known = l->coordinates; known != NULL; known = known->next) {
         if (linear_equal(&known->layout, layout))
             return known;
     }
-    KnownPlaces *known = ARENA_NEW(l->k->arena, KnownPlaces);
+    KnownCoordinates *known = ARENA_NEW(l->k->arena, KnownCoordinates);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(l->k->builder);
     LLVMPositionBuilderBefore(l->k->builder, l->entry_end);
     known->layout = *layout;
     for (uint32_t d = 0; d < layout->rank; d++)
-        known->dims[d] = thread_place(l, layout, d);
+        known->dims[d] = thread_coordinate(l, layout, d);
     LLVMPositionBuilderAtEnd(l->k->builder, here);
-    known->next = l->places;
-    l->places = known;
+    known->next = l->coordinates;
+    l->coordinates = known;
     return known;
 }
 
-const IndexExpr *tile_place(TileLower *l, const LinearLayout *layout, uint32_t dim,
-                            uint32_t r)
+const IndexExpr *register_coordinate(TileLower *l, const LinearLayout *layout,
+                                     uint32_t dim, uint32_t r)
 {
     IndexContext *ix = l->e->ix;
     const IndexExpr *e = ix_mul(ix, l->tile[dim], l->p->dims[dim].size);
     if (!tile_has_coordinate(l->p, dim))
         return e;
     uint32_t own = linear_coordinate(layout, linear_apply(layout, r), dim);
-    e = ix_add(ix, e, known_places(l, layout)->dims[dim]);
+    e = ix_add(ix, e, known_coordinates(l, layout)->dims[dim]);
     return ix_add(ix, e, ix_const(ix, own));
 }
 
 /* A RUNTIME of the operation's expressions: the register of the operation that it names. */
-static const IndexExpr *runtime_place(TileLower *l, const TileOp *runtime,
-                                      const LinearLayout *layout, const Range *range,
-                                      uint32_t r)
+static const IndexExpr *runtime_coordinate(TileLower *l, const TileOp *runtime,
+                                           const LinearLayout *layout, const Range *range,
+                                           uint32_t r)
 {
     LinearLayout own = *layout;
     for (uint32_t d = 0; d < layout->rank; d++)
@@ -142,7 +142,7 @@ static const IndexExpr *with_runtimes(TileLower *l, const TileOp *op,
             if (op->operands[i]->id == e->value)
                 return ix_replace(
                     l->e->ix, root, IX_RUNTIME, (uint32_t)e->value,
-                    runtime_place(l, op->operands[i], layout, &e->range, r));
+                    runtime_coordinate(l, op->operands[i], layout, &e->range, r));
         }
         return root;
     }
@@ -157,7 +157,7 @@ const IndexExpr *tile_index(TileLower *l, const TileOp *op, const IndexExpr *exp
     IndexContext *ix = l->e->ix;
     const IndexExpr *by[TILE_MOST_DIMS];
     for (uint32_t d = 0; d < l->p->dim_count; d++) {
-        by[d] = tile_place(l, layout, d, r);
+        by[d] = register_coordinate(l, layout, d, r);
         if (d == fast)
             by[d] = ix_add(ix, by[d], emit_lane(l->e));
     }
@@ -178,7 +178,7 @@ LLVMValueRef tile_is_there(TileLower *l, const TileOp *op, const LinearLayout *l
         const TileDim *dim = &l->p->dims[d];
         if ((dims >> d & 1) == 0 || dim->extent % dim->size == 0)
             continue;
-        const IndexExpr *at = tile_place(l, layout, d, r);
+        const IndexExpr *at = register_coordinate(l, layout, d, r);
         also(l, &ok, emit_in_range(l->e, at, (Range){0, dim->extent - 1}, 0));
     }
     for (uint32_t i = 0; i < op->constraint_count; i++) {
