@@ -58,6 +58,35 @@ gxrt_status check_host_calls(const gxrt_session *s)
     return GXRT_OK;
 }
 
+/* Of several with one name, the first; NULL: there is none. */
+static const gxrt_host_call *find_host_call(const gxrt_session *s, const char *name)
+{
+    size_t i = 0;
+    while (i < s->options.host_call_count &&
+           strcmp(host_call_at(s, i)->name, name) != 0) {
+        i++;
+    }
+    return i < s->options.host_call_count ? host_call_at(s, i) : NULL;
+}
+
+gxrt_status host_calls_resolve(gxrt_session *s)
+{
+    const Plan *p = s->plan;
+    for (uint32_t i = 0; i < p->commands_count; i++) {
+        if (p->commands[i].kind != PLAN_HOST_CALL) {
+            continue;
+        }
+        if (!s->host_calls) {
+            s->host_calls = calloc(p->commands_count, sizeof *s->host_calls);
+        }
+        if (!s->host_calls) {
+            return status_set(GXRT_OUT_OF_MEMORY, "gxrt_session_create: no memory");
+        }
+        s->host_calls[i] = find_host_call(s, plan_text(p, p->commands[i].index));
+    }
+    return GXRT_OK;
+}
+
 static int call_function(const gxrt_host_call *h, gxrt_host_arguments *a,
                          const char *text)
 {
@@ -91,31 +120,31 @@ gxrt_status run_host_call(Device *d, const PlanCommand *c, CUstream stream)
     const gxrt_session *s = d->session;
     const Plan *p = s->plan;
     const char *name = plan_text(p, c->index);
+    const gxrt_host_call *h = s->host_calls[c - p->commands];
     void *buffers[PLAN_MAX_HOST_BUFFERS];
     uint64_t bytes[PLAN_MAX_HOST_BUFFERS];
+    if (h == NULL) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "HLO instruction %s calls the host function %s: give it in the "
+                          "session's options",
+                          plan_text(p, c->name), name);
+    }
     for (uint32_t i = 0; i < c->arg_count; i++) {
         const PlanArg *a = &p->args[c->args + i];
         buffers[i] = (void *)(uintptr_t)slice_address(d, a->index);
         bytes[i] = p->slices[a->index].bytes;
     }
-    for (size_t i = 0; i < s->options.host_call_count; i++) {
-        const gxrt_host_call *h = host_call_at(s, i);
-        if (strcmp(h->name, name) == 0) {
-            gxrt_host_arguments a = {.struct_size = sizeof a,
-                                     .stream = stream,
-                                     .buffer_count = c->arg_count,
-                                     .buffers = buffers,
-                                     .bytes = bytes,
-                                     .instruction = plan_text(p, c->name)};
-            int r = call_function(h, &a, plan_text(p, c->count));
-            return r == 0 ? note_written(d, c, stream)
-                          : status_set(GXRT_HOST_CALL_FAILED,
-                                       "host call %s of HLO instruction %s returned %d",
-                                       name, plan_text(p, c->name), r);
-        }
+    gxrt_host_arguments a = {.struct_size = sizeof a,
+                             .stream = stream,
+                             .buffer_count = c->arg_count,
+                             .buffers = buffers,
+                             .bytes = bytes,
+                             .instruction = plan_text(p, c->name)};
+    int r = call_function(h, &a, plan_text(p, c->count));
+    if (r == 0) {
+        return note_written(d, c, stream);
     }
-    return status_set(GXRT_INVALID_ARGUMENT,
-                      "HLO instruction %s calls the host function %s: give it in the "
-                      "session's options",
-                      plan_text(p, c->name), name);
+    return status_set(GXRT_HOST_CALL_FAILED,
+                      "host call %s of HLO instruction %s returned %d", name,
+                      plan_text(p, c->name), r);
 }

@@ -180,6 +180,7 @@ static gxrt_status build_session(gxrt_session *s)
     st = choose_ordinals(s, count, available, ordinals);
     st = st == GXRT_OK ? select_variant(s, ordinals, count) : st;
     st = st == GXRT_OK ? requirements_check(s) : st;
+    st = st == GXRT_OK ? host_calls_resolve(s) : st;
     st = st == GXRT_OK ? collective_load(s) : st;
     st = st == GXRT_OK ? make_devices(s, count, first, ordinals) : st;
     free(ordinals);
@@ -377,6 +378,7 @@ void gxrt_session_destroy(gxrt_session *s)
         device_destroy(&s->devices[i]);
     }
     free(s->devices);
+    free(s->host_calls);
     free(s);
 }
 

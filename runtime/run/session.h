@@ -140,6 +140,8 @@ struct gxrt_session {
     int nccl_version;
     const Transport *transport; /* NULL: no collective leaves a device */
     uint32_t *calls; /* by command: which of a device's collectives it is; NULL: none */
+    const gxrt_host_call *
+        *host_calls; /* by command: the caller's function; NULL: there are none */
     gxrt_session_options options;
     char device_name[256];
     Device *devices;
@@ -304,6 +306,8 @@ uint32_t fill_pattern(const Device *d, const PlanArg *a);
 
 /* host_call.c. The host functions of the options: each has its name, a function and its size. */
 gxrt_status check_host_calls(const gxrt_session *s);
+/* Finds the function of each command that calls one. One that is not there is an error of its command. */
+gxrt_status host_calls_resolve(gxrt_session *s);
 
 /* Address of a slice of the plan, with the loop counters of this moment. */
 int64_t term_value(const Device *d, const PlanTerm *t);
