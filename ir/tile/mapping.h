@@ -123,6 +123,8 @@ uint32_t tile_row_registers(const TileChainMapping *m);
 /* Registers of a thread that the loop of a chain carries, without repetitions. */
 uint32_t tile_carried_registers(const TileChainMapping *m);
 
+/* Those of its sums and of one dot's scores: what no assembler can do without. */
+uint32_t tile_least_registers(const TileChainMapping *m);
 /* About how many registers a thread has in the loop of a chain, for its sums and what is there of each score. */
 uint32_t tile_chain_registers(const TileChainMapping *m);
 

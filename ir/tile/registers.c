@@ -194,6 +194,14 @@ static uint32_t staging_registers(const TileChainMapping *m)
     return (is_short ? ZEROS : 0) + (m->inner[0].by_warpgroup ? 0 : FRAGMENTS);
 }
 
+uint32_t tile_least_registers(const TileChainMapping *m)
+{
+    uint32_t sum = distinct_registers(&m->inner[0].sums);
+    for (uint32_t i = 0; i < m->outer_count; i++)
+        sum += distinct_registers(&m->outer[i].sums);
+    return sum;
+}
+
 uint32_t tile_chain_registers(const TileChainMapping *m)
 {
     const TileBlock *body = &m->loop->body;

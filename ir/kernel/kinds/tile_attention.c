@@ -260,6 +260,8 @@ const char *refuse_attention(const KernelDesign *d)
                 ? refuse_text(d, "%s", why)
                 : shared_refused(d, m->shared_bytes +
                                         TICKET_BYTES * (d->config.column_blocks > 1));
+    if (wrong == NULL)
+        wrong = registers_refused(d, "\"tile\" and \"warps\"", tile_least_registers(m));
     arena_destroy(a);
     return wrong;
 }
