@@ -205,10 +205,16 @@ static LLVMValueRef index_number(const Runs *r, int64_t n)
     return LLVMConstInt(r->e->index_type, (uint64_t)n, 1);
 }
 
+/* Free positions side by side that a thread takes at once. */
+static uint32_t run_lanes(const Scatter *s)
+{
+    return (uint32_t)s->in->design->config.lanes.data[0];
+}
+
 /* Values of an update: of each array as many as a thread has lanes. */
 static uint32_t value_count(const Runs *r)
 {
-    return r->s->plan->count * (uint32_t)r->s->plan->lanes;
+    return r->s->plan->count * run_lanes(r->s);
 }
 
 /* The index of update number `step` (of index_type, and it exists). */
@@ -231,7 +237,7 @@ static void find_update(const Runs *r, LLVMValueRef step, Update *out)
     update_index(r, LLVMBuildSelect(b, exists, step, r->last, ""), update);
     e->lanes = 1; /* index vectors do not differ by lane */
     scatter_destination(e, r->s, update, out->to, &bound, &ok);
-    e->lanes = (uint32_t)r->s->plan->lanes;
+    e->lanes = run_lanes(r->s);
     ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
     out->key = LLVMBuildSelect(b, ok, emit_index(e, bound, 0), index_number(r, -1), "");
 }
@@ -255,7 +261,7 @@ static void add_update(const Runs *r, LLVMValueRef wanted, const LLVMValueRef *v
 {
     const ScatterPlan *p = r->s->plan;
     LLVMValueRef args[2 * EMIT_MOST_LEAVES], out[EMIT_MOST_LEAVES];
-    uint32_t lanes = (uint32_t)p->lanes;
+    uint32_t lanes = run_lanes(r->s);
     for (uint32_t lane = 0; lane < lanes; lane++) {
         for (uint32_t i = 0; i < p->count; i++) {
             args[i] = sums[i * lanes + lane];
@@ -401,14 +407,13 @@ static void walk_runs(Emit *e, const void *user, const IndexExpr *linear)
 {
     const Scatter *s = user;
     const ScatterPlan *p = s->plan;
-    uint32_t items = (uint32_t)s->in->design->config.items;
-    int64_t parts = p->free_positions / p->lanes;
-    e->lanes = (uint32_t)p->lanes;
-    const IndexExpr *position = ix_mul(e->ix, ix_mod(e->ix, linear, parts), p->lanes);
+    uint32_t items = (uint32_t)s->in->design->config.items, lanes = run_lanes(s);
+    int64_t parts = p->free_positions / lanes;
+    e->lanes = lanes;
+    const IndexExpr *position = ix_mul(e->ix, ix_mod(e->ix, linear, parts), lanes);
     Runs r = {.e = e,
               .s = s,
-              .position =
-                  p->lanes == 1 ? position : ix_add(e->ix, position, emit_lane(e)),
+              .position = lanes == 1 ? position : ix_add(e->ix, position, emit_lane(e)),
               .last = emit_index_constant(e, p->steps - 1)};
     const IndexExpr *share = ix_floordiv(e->ix, linear, parts);
     LLVMValueRef first = emit_index(e, ix_mul(e->ix, share, items), 0), goes_on;
@@ -418,7 +423,7 @@ static void walk_runs(Emit *e, const void *user, const IndexExpr *linear)
     r.anchor = first;
     for (uint32_t i = 0; i < value_count(&r); i++)
         sums[i] =
-            LLVMConstNull(emit_type(e->k, p->inst->operands[i / p->lanes]->shape->dtype));
+            LLVMConstNull(emit_type(e->k, p->inst->operands[i / lanes]->shape->dtype));
     goes_on = walk_own(&r, first, items, &last, sums);
     emit_if_begin(e, &run, goes_on);
     walk_on(&r, LLVMBuildAdd(e->k->builder, first, index_number(&r, items), ""),
@@ -446,9 +451,9 @@ Kernel *emitter_scatter(const EmitterInput *in)
         return emit_scatter_shared(&s);
     case SCATTER_RUNS: {
         int64_t items = in->design->config.items, shares = (p->steps + items - 1) / items;
-        return emitter_finish(in,
-                              emit_for_elements(in, p->free_positions / p->lanes * shares,
-                                                1, walk_runs, &s));
+        return emitter_finish(
+            in, emit_for_elements(in, p->free_positions / run_lanes(&s) * shares, 1,
+                                  walk_runs, &s));
     }
     case SCATTER_OWNERS:
         break;

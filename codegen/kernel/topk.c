@@ -334,7 +334,7 @@ static LLVMValueRef compact(TopK *t, const IndexExpr *row, LLVMValueRef first,
 }
 
 /* The rest of the row, batch by batch. */
-static void take_rest(TopK *t, const IndexExpr *row)
+static void take_remaining(TopK *t, const IndexExpr *row)
 {
     SortNetwork *net = &t->network;
     Emit *e = net->e;
@@ -368,7 +368,7 @@ static Kernel *topk_shared(TopK *t)
     sort_rows(net);
     if (net->padded < net->size) {
         t->counter = gx_shared_alloc(k, 4, 4);
-        take_rest(t, row);
+        take_remaining(t, row);
     }
     GxLoop loop;
     LLVMValueRef v, position;
@@ -391,7 +391,7 @@ Kernel *emitter_topk(const EmitterInput *in)
               .size = p->size,
               .k = p->k,
               .rows = p->rows,
-              .lanes = p->lanes,
+              .lanes = (uint32_t)in->design->config.lanes.data[0],
               .limit = (uint32_t)topk_limit(p, in->design->config.slots)};
     int64_t free_slots = (in->design->config.slots - p->k) / in->design->config.block;
     t.taken = free_slots < MOST_TAKEN ? (uint32_t)free_slots : MOST_TAKEN;

@@ -287,7 +287,7 @@ typedef struct ScatterPlan {
     int64_t free_positions, steps; /* along them */
     int64_t positions;             /* that the indices of one batch choose among */
     int64_t
-        lanes; /* SCATTER_RUNS: free positions side by side that a thread takes at once */
+        most_lanes; /* SCATTER_RUNS: free positions side by side that a thread can take at once */
 } ScatterPlan;
 
 /* Sums and products are cut, before they are kernels, into pieces of so many updates: a run has at most two. */
@@ -385,13 +385,12 @@ bool radix_count_scalar(const Instruction *fusion, KernelScalar *out);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */
-#define TOPK_LOADS 4 /* of a thread between two barriers, of `lanes` elements each */
+#define TOPK_LOADS 4 /* of a thread between two barriers, of its lanes each */
 #define TOPK_LANES 8 /* at most */
 typedef struct TopKPlan {
     const Instruction *inst;
     const Shape *shape;
     int64_t size, k, rows;
-    uint32_t lanes;
 } TopKPlan;
 /* Slots in use from which on they are sorted again. */
 int64_t topk_limit(const TopKPlan *p, int64_t slots);

@@ -280,7 +280,7 @@ static ScatterPlan *make_plan(const Instruction *inst, Arena *a)
     divide_dims(p, a);
     p->free_positions = product(p, p->free_dims, p->free_count);
     p->steps = product(p, p->walked, p->walked_count);
-    p->positions = p->lanes = 1;
+    p->positions = p->most_lanes = 1;
     for (uint32_t i = 0; i < p->start_map.count; i++)
         p->positions *= p->operand->dims[p->start_map.data[i]];
     p->strategy = strategy_of(p);
@@ -331,8 +331,8 @@ static bool has_plain_updates(const ScatterPlan *p, const Computation *comp, Are
     return true;
 }
 
-/* Wide accesses, where there are threads enough without narrow ones: of one array, whose sums stay in registers. */
-static int64_t run_lanes(const ScatterPlan *p, const Computation *comp, Arena *a)
+/* Accesses of several lanes: of one array, whose sums stay in registers. */
+static int64_t most_run_lanes(const ScatterPlan *p, const Computation *comp, Arena *a)
 {
     const Shape *arrays[2] = {p->operand, p->update};
     if (p->strategy != SCATTER_RUNS || p->count != 1 || !has_minor_windows(p) ||
@@ -340,9 +340,7 @@ static int64_t run_lanes(const ScatterPlan *p, const Computation *comp, Arena *a
         p->operand->dtype == DT_PRED || !has_plain_updates(p, comp, a))
         return 1;
     int64_t lanes = access_lanes(arrays, 2), size = p->update->dims[p->update->rank - 1];
-    lanes = lanes > RUN_LANES ? RUN_LANES : lanes;
-    while (lanes > 1 &&
-           (size % lanes != 0 || p->free_positions / lanes * p->steps < RUN_WIDE_THREADS))
+    while (lanes > 1 && size % lanes != 0)
         lanes /= 2;
     return lanes;
 }
@@ -351,7 +349,7 @@ void plan_scatter(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     ScatterPlan *p = make_plan(fusion_hero(d->fusion, OP_SCATTER), d->arena);
-    p->lanes = run_lanes(p, inst_called(d->fusion, 0), d->arena);
+    p->most_lanes = most_run_lanes(p, inst_called(d->fusion, 0), d->arena);
     d->plan.scatter = p;
     if (p->count > KERNEL_MOST_VALUES)
         d->unsupported = refuse_text(d, "%s scatters %u arrays; kernels handle %d",
@@ -384,11 +382,21 @@ static int64_t choose_owners(const ScatterPlan *p)
     return owners;
 }
 
-static int64_t choose_items(const ScatterPlan *p)
+/* Where there are threads enough with them. */
+static int64_t choose_lanes(const ScatterPlan *p)
+{
+    int64_t lanes = p->most_lanes < RUN_LANES ? p->most_lanes : RUN_LANES;
+    while (lanes > 1 && p->free_positions / lanes * p->steps < RUN_WIDE_THREADS)
+        lanes /= 2;
+    return lanes;
+}
+
+static int64_t choose_items(const ScatterPlan *p, int64_t lanes)
 {
     int64_t items = 1, most = p->free_positions < RUN_ITEMS ? RUN_FEW_ITEMS : RUN_ITEMS;
+    int64_t parts = p->free_positions < lanes ? 1 : p->free_positions / lanes;
     while (p->strategy == SCATTER_RUNS && items < most &&
-           p->steps / (2 * items) >= RUN_THREADS / (p->free_positions / p->lanes))
+           p->steps / (2 * items) >= RUN_THREADS / parts)
         items *= 2;
     return items;
 }
@@ -404,7 +412,8 @@ static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
     case SCATTER_SHARED:
         return p->free_positions * c->block;
     case SCATTER_RUNS:
-        return p->free_positions / p->lanes * ((p->steps + c->items - 1) / c->items);
+        return p->free_positions / c->lanes.data[0] *
+               ((p->steps + c->items - 1) / c->items);
     case SCATTER_OWNERS:
         break;
     }
@@ -429,8 +438,10 @@ void configure_scatter(const KernelDesign *d, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_OWNERS))
         c->owners = choose_owners(d->plan.scatter);
+    if (config_lacks(c, KERNEL_KEY_LANES))
+        config_set_lanes(d->arena, c, choose_lanes(d->plan.scatter));
     if (config_lacks(c, KERNEL_KEY_ITEMS))
-        c->items = choose_items(d->plan.scatter);
+        c->items = choose_items(d->plan.scatter, c->lanes.data[0]);
     if (d->plan.scatter->strategy == SCATTER_SHARED && config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = shared_threads(d);
     configure_threads(c, threads_of(d->plan.scatter, c));
@@ -440,17 +451,24 @@ const char *refuse_scatter(const KernelDesign *d)
 {
     const ScatterPlan *p = d->plan.scatter;
     int64_t owners = d->config.owners;
+    const char *wrong = lanes_refused(d, 1);
+    if (wrong != NULL)
+        return wrong;
+    if (d->config.lanes.data[0] > p->most_lanes)
+        return refuse_text(
+            d, "\"lanes\" %lld are more than the %lld that a thread can take at once",
+            (long long)d->config.lanes.data[0], (long long)p->most_lanes);
     if (owners != 1 && p->strategy != SCATTER_OWNERS)
-        return "\"owners\" must be 1: no place has several updates that wait for one "
+        return "\"owners\" must be 1: no position has several updates that wait for one "
                "another";
     if (d->config.items != 1 && p->strategy != SCATTER_RUNS)
-        return "\"items\" must be 1: updates of one place do not stand side by side";
+        return "\"items\" must be 1: updates of one position do not stand side by side";
     if (p->strategy == SCATTER_SHARED && p->operation == OP_COUNT &&
         d->config.block != TARGET_WARP)
         return refuse_text(d, "\"block\" must be %d: sums are those of one warp",
                            TARGET_WARP);
     if (owners > positions_to_own(p))
-        return refuse_text(d, "\"owners\" %lld are more than the %lld places",
+        return refuse_text(d, "\"owners\" %lld are more than the %lld positions",
                            (long long)owners, (long long)positions_to_own(p));
     return block_refused(d);
 }

@@ -20,8 +20,8 @@ bool suits_topk(FusionFacts *f, KernelKind kind)
     return true;
 }
 
-/* Neighbours that one load takes. */
-static uint32_t lanes_of(const TopKPlan *p)
+/* Neighbours that one load can take. */
+static uint32_t most_lanes(const TopKPlan *p)
 {
     uint32_t bits = dtype_info[p->shape->dtype].bits, lanes = TOPK_LANES;
     if (bits < 8)
@@ -46,7 +46,6 @@ void plan_topk(KernelDesign *d, const FusionFacts *f)
     p->size = p->shape->dims[p->shape->rank - 1];
     p->k = inst_int(inst, ATTR_K, 0);
     p->rows = p->size == 0 ? 0 : shape_elements(p->shape) / p->size;
-    p->lanes = lanes_of(p);
     d->plan.topk = p;
     if (dtype_is_complex(p->shape->dtype))
         d->unsupported = refuse_text(d, "%s compares complex numbers", inst->name);
@@ -62,9 +61,9 @@ static int64_t slot_bytes(const TopKPlan *p)
 }
 
 /* Fewer are sorted sooner, but what the first batch has that goes before the k best of them must fit behind those. */
-static int64_t long_row_slots(const TopKPlan *p)
+static int64_t long_row_slots(const TopKPlan *p, int64_t lanes)
 {
-    int64_t batch = (int64_t)TOPK_LOADS * p->lanes * TOPK_LONG_THREADS;
+    int64_t batch = TOPK_LOADS * lanes * TOPK_LONG_THREADS;
     int64_t slots = 2 * TOPK_LONG_THREADS;
     while (slots < 2 * p->k || slots * slots < batch * p->k)
         slots *= 2;
@@ -74,7 +73,9 @@ static int64_t long_row_slots(const TopKPlan *p)
 void configure_topk(const KernelDesign *d, KernelConfig *c)
 {
     const TopKPlan *p = d->plan.topk;
-    int64_t wanted = p->size < TOPK_SLOTS ? p->size : long_row_slots(p);
+    if (config_lacks(c, KERNEL_KEY_LANES))
+        config_set_lanes(d->arena, c, most_lanes(p));
+    int64_t wanted = p->size < TOPK_SLOTS ? p->size : long_row_slots(p, c->lanes.data[0]);
     if (config_lacks(c, KERNEL_KEY_SLOTS)) {
         for (c->slots = 2; c->slots < wanted;)
             c->slots *= 2;
@@ -104,7 +105,13 @@ const char *refuse_topk(const KernelDesign *d)
                            "\"slots\" %lld do not hold %lld elements and one of each of "
                            "the block's %lld threads",
                            (long long)slots, (long long)p->k, (long long)d->config.block);
-    const char *wrong = shared_refused(d, (uint64_t)(slots * slot_bytes(p)));
+    const char *wrong = lanes_refused(d, 1);
+    if (wrong == NULL && d->config.lanes.data[0] > most_lanes(p))
+        wrong =
+            refuse_text(d, "\"lanes\" %lld are more than the %u that one load can take",
+                        (long long)d->config.lanes.data[0], most_lanes(p));
+    if (wrong == NULL)
+        wrong = shared_refused(d, (uint64_t)(slots * slot_bytes(p)));
     return wrong != NULL ? wrong : block_refused(d);
 }
 

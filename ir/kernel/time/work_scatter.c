@@ -132,15 +132,15 @@ static double run_length(const ScatterPlan *p)
     return run > 1 ? run : 1;
 }
 
-static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
+static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items, int64_t lanes)
 {
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
     int64_t shares = ceil_div(p->steps, items);
     double run = run_length(p);
-    int64_t parts = p->free_positions / p->lanes;
+    int64_t parts = p->free_positions / lanes;
     const IndexExpr *linear = work_elements_of_thread(b, parts * shares, 1);
     const IndexExpr *first = ix_mul(b->ix, ix_floordiv(b->ix, linear, parts), items);
-    const IndexExpr *part = ix_mul(b->ix, ix_mod(b->ix, linear, parts), p->lanes);
+    const IndexExpr *part = ix_mul(b->ix, ix_mod(b->ix, linear, parts), lanes);
     uint32_t results = b->comp->parameter_count;
     work_spread(b, p->update, p->free_dims, p->free_count, part, update);
     const IndexExpr *ahead =
@@ -151,8 +151,8 @@ static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
     work_instructions(b, (OpCost){.alu = 6, .cycles = 3 * costs.alu_cycles}, 1);
     work_loop_end(b, 0);
     /* each update is one thread's */
-    work_set_lanes(b, (uint32_t)p->lanes);
-    if (p->lanes > 1)
+    work_set_lanes(b, (uint32_t)lanes);
+    if (lanes > 1)
         work_spread(b, p->update, p->free_dims, p->free_count,
                     ix_add(b->ix, part, work_lane(b)), update);
     const IndexExpr *step = work_loop_begin(b, (double)items, items, (double)items);
@@ -161,7 +161,7 @@ static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items)
     destination(b, p, update, to);
     for (uint32_t i = 0; i < p->count; i++)
         work_element(b, p->inst->operands[p->count + 1 + i], update);
-    double cycles = work_computation(b, inst_called(p->inst, 0), (double)p->lanes);
+    double cycles = work_computation(b, inst_called(p->inst, 0), (double)lanes);
     WorkPart before = work_part_begin(b, 1 / run);
     for (uint32_t i = 0; i < p->count; i++) {
         work_load(b, results + i, p->operand, to);
@@ -305,7 +305,7 @@ void work_scatter(const KernelDesign *d, KernelWork *out)
     } else if (p->strategy == SCATTER_SHARED) {
         walk_shared(b, p, d->config.block);
     } else if (p->strategy == SCATTER_RUNS) {
-        walk_runs(b, p, d->config.items);
+        walk_runs(b, p, d->config.items, d->config.lanes.data[0]);
     } else if (p->strategy != SCATTER_NOTHING) {
         scatter_elements(b, p);
     }

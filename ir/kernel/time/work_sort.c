@@ -187,20 +187,21 @@ void work_sort(const KernelDesign *d, KernelWork *out)
 
 /* The rest of the row, chunk by chunk. In a random order the j-th element is one of the k best so far with
  * probability k / j: k * ln(size / slots) in all are taken, k for each time that the rest doubles, less a third. */
-static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *first)
+static void take_remaining(WorkBuilder *b, const KernelDesign *d, const Network *first)
 {
     const TopKPlan *p = d->plan.topk;
     const IndexExpr *index[KERNEL_MOST_RANK];
-    int64_t last = p->shape->rank - 1, slots = first->slots, lanes = p->lanes,
-            part = (int64_t)b->threads * lanes, batch = TOPK_LOADS * part;
-    double rest = (double)(p->size - slots), trips = rest / (double)batch;
+    int64_t last = p->shape->rank - 1, slots = first->slots,
+            lanes = d->config.lanes.data[0], part = (int64_t)b->threads * lanes,
+            batch = TOPK_LOADS * part;
+    double remaining = (double)(p->size - slots), trips = remaining / (double)batch;
     double taken = 0.7 * (double)p->k * work_log2(p->size / slots + 1);
     double free_slots = (double)(topk_limit(p, slots) - p->k);
     WorkCoordinate of_row = {.block_div = 1, .block_mul = 1};
     WorkCoordinate of_thread = {.thread_div = 1};
     const IndexExpr *row = work_coordinate(b, of_row, p->rows);
     const IndexExpr *thread = work_coordinate(b, of_thread, b->threads);
-    work_set_lanes(b, p->lanes);
+    work_set_lanes(b, (uint32_t)lanes);
     const IndexExpr *trip =
         work_loop_begin(b, trips > 1 ? trips : 1, trips > 1 ? (int64_t)trips : 1, 1);
     const IndexExpr *step = work_loop_begin(b, TOPK_LOADS, TOPK_LOADS, TOPK_LOADS);
@@ -214,7 +215,7 @@ static void take_rest(WorkBuilder *b, const KernelDesign *d, const Network *firs
     work_instructions(b, (OpCost){.alu = 5, .cycles = costs.alu_cycles}, (double)lanes);
     work_loop_end(b, 0);
     work_set_lanes(b, 1);
-    WorkPart before = work_part_begin(b, taken / rest * TARGET_WARP);
+    WorkPart before = work_part_begin(b, taken / remaining * TARGET_WARP);
     work_shared(b, 4, first->bytes / 2, 1);
     work_part_end(b, before);
     work_barrier(b);
@@ -247,7 +248,7 @@ void work_topk(const KernelDesign *d, KernelWork *out)
     work_loop_end(b, 0);
     sort_rows(b, &n);
     if (p->size > n.slots)
-        take_rest(b, d, &n);
+        take_remaining(b, d, &n);
     begin_slots(b, &n, (double)p->k, p->rows, p->k, &row, &at);
     work_position(b, shape_leaf(p->inst->shape, 0), last, row, at, index);
     for (uint32_t leaf = 0; leaf < 2; leaf++)
