@@ -8,8 +8,6 @@
 #include "ir/analysis/target.h"
 #include "ir/module.h"
 
-enum { LIBRARY_CUBLASLT = 1, LIBRARY_CUDNN = 2, LIBRARY_ALL = 3 };
-
 typedef enum {
     STAGE_ARTEFACT,
     STAGE_LLVM,   /* the kernels in gx.* form, text */

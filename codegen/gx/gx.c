@@ -238,9 +238,9 @@ static bool has_signature(const Kernel *k, const char *signature, LLVMTypeRef ty
     if (!is_of(k, signature[0], result, typed))
         return false;
     for (const char *at = signature + 2; *at != '\0'; at++) {
-        unsigned rest = (unsigned)(signature + 2 + letters - at) - 1;
+        unsigned remaining = (unsigned)(signature + 2 + letters - at) - 1;
         if (*at == '*') {
-            for (; i + rest < count; i++) {
+            for (; i + remaining < count; i++) {
                 if (type_bits(LLVMTypeOf(args[i])) < 32)
                     return false;
             }

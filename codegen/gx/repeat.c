@@ -86,12 +86,12 @@ static const char *block_end(const char *line)
 
 /* The jump that ends the block whose label is at `head`, to which it goes if its condition holds, when the mark at `at` is
  * the only one in it; NULL: the block is another one. */
-static const char *jump_back(const char *head, const char *at, const char *rest)
+static const char *jump_back(const char *head, const char *at, const char *after)
 {
     size_t length = strcspn(head, ":");
     if (block_end(next_line(head)) != at)
         return NULL;
-    const char *line = block_end(rest);
+    const char *line = block_end(after);
     if (!starts_with(line, "\t@%"))
         return NULL;
     const char *to = strstr(line, label), *end = next_line(line);
@@ -119,20 +119,20 @@ const char *ptx_write_out(Arena *a, const char *ptx)
     text_init(&t, a);
     for (const char *p = ptx; (p = strstr(p, mark)) != NULL;) {
         const char *head = label_before(from, p), *at = p,
-                   *rest = next_line(next_line(p));
+                   *after = next_line(next_line(p));
         unsigned long count = strtoul(p + sizeof mark - 1, NULL, 10);
-        p = rest;
-        if (head == NULL || !starts_with(rest, mark_end))
+        p = after;
+        if (head == NULL || !starts_with(after, mark_end))
             continue;
-        p = rest = next_line(rest);
-        const char *end = jump_back(head, at, rest);
+        p = after = next_line(after);
+        const char *end = jump_back(head, at, after);
         if (end == NULL)
             continue;
         const char *body = next_line(head);
         text_add(&t, from, (size_t)(body - from));
         for (unsigned long i = 0; i < count; i++) {
             text_add(&t, body, (size_t)(at - body));
-            text_add(&t, rest, (size_t)(end - rest));
+            text_add(&t, after, (size_t)(end - after));
         }
         p = from = next_line(end);
     }

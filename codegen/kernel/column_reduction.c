@@ -4,8 +4,8 @@
  * with an element for each column, are made in the same kernel: those that need no reduction on the way, while
  * what they are made of is at hand. */
 #include "codegen/element/reducer.h"
+#include "codegen/kernel/distribution.h"
 #include "codegen/kernel/emitters.h"
-#include "codegen/kernel/share.h"
 #include "codegen/kernel/threads.h"
 #include "ir/kernel/reduction.h"
 
@@ -86,16 +86,16 @@ static void accumulate(Emit *e, const void *user, const IndexExpr *column,
     store_early(c, row, column);
 }
 
-static void for_columns(Columns *c, bool in_order, ShareFn *body, LLVMValueRef *carried,
-                        unsigned count)
+static void for_columns(Columns *c, bool in_order, DistributionFn *body,
+                        LLVMValueRef *carried, unsigned count)
 {
-    Share s = {.thread = to_index(c->e, c->y),
-               .threads = c->splits,
-               .items = c->plan->columns,
-               .in_order = in_order,
-               .unroll = c->unroll};
+    Distribution s = {.thread = to_index(c->e, c->y),
+                      .threads = c->splits,
+                      .items = c->plan->columns,
+                      .in_order = in_order,
+                      .unroll = c->unroll};
     c->e->lanes = c->lanes;
-    share_items(c->e, &s, body, c, carried, count);
+    distribute_items(c->e, &s, body, c, carried, count);
     c->e->lanes = 1;
 }
 

@@ -1,10 +1,10 @@
-/* See share.h. */
-#include "codegen/kernel/share.h"
+/* See distribution.h. */
+#include "codegen/kernel/distribution.h"
 
 #include "codegen/gx/hoist.h"
 
 /* What the thread's items start with, and how far they lie apart. `threads` of them ask. */
-static const IndexExpr *first_item(Emit *e, const Share *s, int64_t threads)
+static const IndexExpr *first_item(Emit *e, const Distribution *s, int64_t threads)
 {
     const IndexExpr *thread = emit_variable(e, s->thread, (Range){0, threads - 1});
     int64_t each = s->items / s->threads, longer = s->items % s->threads;
@@ -20,7 +20,7 @@ static const IndexExpr *first_item(Emit *e, const Share *s, int64_t threads)
     return ix_add(e->ix, thread, emit_variable(e, before, (Range){0, longer}));
 }
 
-static LLVMValueRef is_not_first(Emit *e, const Share *s)
+static LLVMValueRef is_not_first(Emit *e, const Distribution *s)
 {
     return LLVMBuildICmp(e->k->builder, LLVMIntNE, s->thread, emit_index_constant(e, 0),
                          "");
@@ -28,8 +28,8 @@ static LLVMValueRef is_not_first(Emit *e, const Share *s)
 
 /* Rounds in which every thread has an item: `trips` times `unroll` of them, the first one is round `before`. Those of a
  * trip read before they compute. */
-static void whole_rounds(Emit *e, const Share *s, int64_t before, int64_t trips,
-                         int64_t unroll, ShareFn *body, const void *user,
+static void whole_rounds(Emit *e, const Distribution *s, int64_t before, int64_t trips,
+                         int64_t unroll, DistributionFn *body, const void *user,
                          LLVMValueRef *carried, unsigned count)
 {
     LLVMBuilderRef b = e->k->builder;
@@ -69,8 +69,9 @@ static void whole_rounds(Emit *e, const Share *s, int64_t before, int64_t trips,
 }
 
 /* Trips of several rounds, then the rounds that are left. */
-static void all_rounds(Emit *e, const Share *s, int64_t rounds, ShareFn *body,
-                       const void *user, LLVMValueRef *carried, unsigned count)
+static void all_rounds(Emit *e, const Distribution *s, int64_t rounds,
+                       DistributionFn *body, const void *user, LLVMValueRef *carried,
+                       unsigned count)
 {
     int64_t unroll = s->unroll > 1 ? s->unroll : 1, trips = rounds / unroll;
     int64_t left = rounds - trips * unroll;
@@ -80,26 +81,26 @@ static void all_rounds(Emit *e, const Share *s, int64_t rounds, ShareFn *body,
         whole_rounds(e, s, trips * unroll, left, 1, body, user, carried, count);
 }
 
-static void find_kept(Emit *e, const Share *s, int64_t rest)
+static void find_kept(Emit *e, const Distribution *s, int64_t tail)
 {
     LLVMBuilderRef b = e->k->builder;
-    ShareKept *kept = s->kept;
+    DistributionKept *kept = s->kept;
     kept->thread = emit_variable(e, s->thread, (Range){0, s->threads - 1});
-    if (rest == 0)
+    if (tail == 0)
         return;
-    kept->has_rest =
-        LLVMBuildICmp(b, LLVMIntULT, s->thread, emit_index_constant(e, rest), "");
+    kept->has_tail =
+        LLVMBuildICmp(b, LLVMIntULT, s->thread, emit_index_constant(e, tail), "");
     LLVMValueRef number =
-        LLVMBuildSelect(b, kept->has_rest, s->thread, emit_index_constant(e, 0), "");
-    kept->rest = emit_variable(e, number, (Range){0, rest - 1});
+        LLVMBuildSelect(b, kept->has_tail, s->thread, emit_index_constant(e, 0), "");
+    kept->tail = emit_variable(e, number, (Range){0, tail - 1});
 }
 
 /* Threads without a last item compute item 0 of the last round, and drop what it adds. */
-static void kept_rest(Emit *e, const Share *s, const IndexExpr *item,
-                      LLVMValueRef is_start, ShareFn *body, const void *user,
+static void kept_tail(Emit *e, const Distribution *s, const IndexExpr *item,
+                      LLVMValueRef is_start, DistributionFn *body, const void *user,
                       LLVMValueRef *carried, unsigned count)
 {
-    LLVMValueRef before[EMIT_MOST_LEAVES], has = s->kept->has_rest;
+    LLVMValueRef before[EMIT_MOST_LEAVES], has = s->kept->has_tail;
     if (count == 0) {
         GxIf guard;
         emit_if_begin(e, &guard, has);
@@ -114,35 +115,35 @@ static void kept_rest(Emit *e, const Share *s, const IndexExpr *item,
         carried[i] = LLVMBuildSelect(e->k->builder, has, carried[i], before[i], "");
 }
 
-static void walk_kept(Emit *e, const Share *s, ShareFn *body, const void *user,
-                      LLVMValueRef *carried, unsigned count)
+static void walk_kept(Emit *e, const Distribution *s, DistributionFn *body,
+                      const void *user, LLVMValueRef *carried, unsigned count)
 {
-    int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
+    int64_t rounds = s->items / s->threads, tail = s->items % s->threads;
     LLVMValueRef is_start = is_not_first(e, s);
     if (s->kept->thread == NULL)
-        find_kept(e, s, rest);
+        find_kept(e, s, tail);
     for (int64_t i = 0; i < rounds; i++)
         body(e, user, ix_add(e->ix, s->kept->thread, ix_const(e->ix, i * s->threads)),
              i == 0 ? is_start : NULL, carried);
-    if (rest == 0)
+    if (tail == 0)
         return;
     const IndexExpr *item =
-        ix_add(e->ix, s->kept->rest, ix_const(e->ix, rounds * s->threads));
-    kept_rest(e, s, item, rounds == 0 ? is_start : NULL, body, user, carried, count);
+        ix_add(e->ix, s->kept->tail, ix_const(e->ix, rounds * s->threads));
+    kept_tail(e, s, item, rounds == 0 ? is_start : NULL, body, user, carried, count);
 }
 
-void share_items(Emit *e, const Share *s, ShareFn *body, const void *user,
-                 LLVMValueRef *carried, unsigned count)
+void distribute_items(Emit *e, const Distribution *s, DistributionFn *body,
+                      const void *user, LLVMValueRef *carried, unsigned count)
 {
     if (s->kept != NULL) {
         walk_kept(e, s, body, user, carried, count);
         return;
     }
-    int64_t rounds = s->items / s->threads, rest = s->items % s->threads;
+    int64_t rounds = s->items / s->threads, tail = s->items % s->threads;
     int64_t step = s->in_order ? 1 : s->threads;
     if (rounds > 0)
         all_rounds(e, s, rounds, body, user, carried, count);
-    if (rest == 0)
+    if (tail == 0)
         return;
     GxIf guard;
     LLVMValueRef before[EMIT_MOST_LEAVES];
@@ -150,8 +151,8 @@ void share_items(Emit *e, const Share *s, ShareFn *body, const void *user,
         before[i] = carried[i];
     emit_if_begin(e, &guard,
                   LLVMBuildICmp(e->k->builder, LLVMIntULT, s->thread,
-                                emit_index_constant(e, rest), ""));
-    body(e, user, ix_add(e->ix, first_item(e, s, rest), ix_const(e->ix, rounds * step)),
+                                emit_index_constant(e, tail), ""));
+    body(e, user, ix_add(e->ix, first_item(e, s, tail), ix_const(e->ix, rounds * step)),
          rounds == 0 ? is_not_first(e, s) : NULL, carried);
     emit_if_end_or(e, &guard, carried, before, count);
 }

@@ -24,13 +24,13 @@ typedef struct Fft {
 } Fft;
 
 /* What a thread does of a row, in one of its rounds. */
-typedef struct Place {
+typedef struct Position {
     LLVMValueRef row, item;      /* i32: row of the block, item of the row */
     const IndexExpr *row_number; /* of all rows */
     const IndexExpr *item_number;
     /* NULL: yes. Others compute the last one again; the block has a position for rows behind the last one, too. */
     LLVMValueRef has_item, exists;
-} Place;
+} Position;
 
 /* -- positions -------------------------------------------------------------------------------------- */
 
@@ -40,13 +40,13 @@ static LLVMValueRef both(Fft *f, LLVMValueRef a, LLVMValueRef b)
 }
 
 /* Items count through each row (is_along), or through the rows first. */
-static Place place_of(Fft *f, bool is_along, int64_t items, int64_t round)
+static Position position_of(Fft *f, bool is_along, int64_t items, int64_t round)
 {
     Emit *e = f->e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
     int64_t total = f->rows * items, first = round * k->block[0];
-    Place p = {0};
+    Position p = {0};
     LLVMValueRef id = LLVMBuildAdd(b, gx_tid(k, 0), gx_i32(k, (uint32_t)first), "");
     if (first + k->block[0] > total) {
         LLVMValueRef last = gx_i32(k, (uint32_t)(total - 1));
@@ -132,7 +132,7 @@ static void store_shared(Fft *f, LLVMValueRef row, LLVMValueRef at, FftValue v)
 /* -- operand and result ------------------------------------------------------------------------------ */
 
 /* The operand's element; real: with an imaginary part of 0. */
-static FftValue load_element(Fft *f, const Place *p, const IndexExpr *at)
+static FftValue load_element(Fft *f, const Position *p, const IndexExpr *at)
 {
     Emit *e = f->e;
     const Instruction *x = f->plan->inst->operands[0];
@@ -156,7 +156,7 @@ static FftValue as_real(Fft *f, FftValue v, LLVMValueRef is_real)
 }
 
 /* Frequency `at` of a real row's inverse: those above the half mirror the others. */
-static FftValue load_mirrored(Fft *f, const Place *p, LLVMValueRef at)
+static FftValue load_mirrored(Fft *f, const Position *p, LLVMValueRef at)
 {
     Emit *e = f->e;
     Kernel *k = e->k;
@@ -174,7 +174,7 @@ static FftValue load_mirrored(Fft *f, const Place *p, LLVMValueRef at)
 }
 
 /* Number item + offset of a row that is transformed. */
-static FftValue load_point(Fft *f, const Place *p, int64_t offset)
+static FftValue load_point(Fft *f, const Position *p, int64_t offset)
 {
     Emit *e = f->e;
     const FftPlan *plan = f->plan;
@@ -192,7 +192,7 @@ static FftValue load_point(Fft *f, const Place *p, int64_t offset)
 }
 
 /* The position of the result where what is transformed stands at `at`. */
-static void store_element(Fft *f, const Place *p, const IndexExpr *at, LLVMValueRef v)
+static void store_element(Fft *f, const Position *p, const IndexExpr *at, LLVMValueRef v)
 {
     Emit *e = f->e;
     uint32_t rank = f->plan->inst->shape->rank;
@@ -222,7 +222,7 @@ static LLVMValueRef scaled(Fft *f, LLVMValueRef x)
 }
 
 /* Number item + offset of a transformed row. */
-static void store_point(Fft *f, const Place *p, int64_t offset, FftValue v)
+static void store_point(Fft *f, const Position *p, int64_t offset, FftValue v)
 {
     Emit *e = f->e;
     Kernel *k = e->k;
@@ -277,7 +277,7 @@ static void turn(Fft *f, const Pass *s, LLVMValueRef item, FftValue *x)
     }
 }
 
-static void load_pass(Fft *f, const Pass *s, const Place *p, FftValue *x)
+static void load_pass(Fft *f, const Pass *s, const Position *p, FftValue *x)
 {
     Kernel *k = f->e->k;
     for (uint32_t r = 0; r < s->radix; r++) {
@@ -288,7 +288,7 @@ static void load_pass(Fft *f, const Pass *s, const Place *p, FftValue *x)
     }
 }
 
-static void store_pass(Fft *f, const Pass *s, const Place *p, const FftValue *x)
+static void store_pass(Fft *f, const Pass *s, const Position *p, const FftValue *x)
 {
     Emit *e = f->e;
     Kernel *k = e->k;
@@ -314,10 +314,10 @@ static void run_pass(Fft *f, const Pass *s)
 {
     Kernel *k = f->e->k;
     int64_t rounds = rounds_of(f, s->items);
-    Place *p = ARENA_ARRAY(f->e->arena, Place, (size_t)rounds);
+    Position *p = ARENA_ARRAY(f->e->arena, Position, (size_t)rounds);
     FftValue *x = ARENA_ARRAY(f->e->arena, FftValue, (size_t)rounds * s->radix);
     for (int64_t i = 0; i < rounds; i++) {
-        p[i] = place_of(f, s->is_along, s->items, i);
+        p[i] = position_of(f, s->is_along, s->items, i);
         load_pass(f, s, &p[i], &x[i * s->radix]);
     }
     if (!s->loads && !s->stores)
@@ -340,7 +340,7 @@ typedef struct Mirror {
     FftValue root;                /* e^(2 pi i item / length) */
 } Mirror;
 
-static Mirror mirror_of(Fft *f, const Place *p)
+static Mirror mirror_of(Fft *f, const Position *p)
 {
     Kernel *k = f->e->k;
     LLVMBuilderRef b = k->builder;
@@ -350,7 +350,7 @@ static Mirror mirror_of(Fft *f, const Place *p)
                                      f->plan->length)};
 }
 
-static const IndexExpr *other_number(Fft *f, const Place *p)
+static const IndexExpr *other_number(Fft *f, const Position *p)
 {
     Emit *e = f->e;
     return ix_add(e->ix, ix_const(e->ix, f->points), ix_mul(e->ix, p->item_number, -1));
@@ -363,7 +363,7 @@ static void unmirror(Fft *f)
     Kernel *k = e->k;
     int64_t items = f->points / 2 + 1, rounds = rounds_of(f, items);
     for (int64_t i = 0; i < rounds; i++) {
-        Place p = place_of(f, f->plan->reads_along, items, i);
+        Position p = position_of(f, f->plan->reads_along, items, i);
         Mirror m = mirror_of(f, &p);
         FftValue x = as_real(f, load_element(f, &p, p.item_number), m.is_first);
         FftValue y = as_real(f, load_element(f, &p, other_number(f, &p)), m.is_first);
@@ -390,7 +390,7 @@ static void mirror(Fft *f)
     LLVMValueRef half = LLVMConstReal(emit_type(k, f->plan->row.part), 0.5);
     FftValue by = {half, LLVMConstNull(LLVMTypeOf(half))};
     for (int64_t i = 0; i < rounds; i++) {
-        Place p = place_of(f, f->plan->writes_along, items, i);
+        Position p = position_of(f, f->plan->writes_along, items, i);
         Mirror m = mirror_of(f, &p);
         LLVMValueRef other =
             LLVMBuildSelect(k->builder, m.is_first, gx_i32(k, 0), m.other, "");
@@ -406,8 +406,8 @@ static void mirror(Fft *f)
         GxIf guard;
         emit_if_begin(e, &guard, p.exists);
         store_element(f, &p, p.item_number, complex_of(f, fft_add(k, even, odd)));
-        FftValue rest = fft_conjugate(k, fft_subtract(k, even, odd));
-        store_element(f, &p, other_number(f, &p), complex_of(f, rest));
+        FftValue difference = fft_conjugate(k, fft_subtract(k, even, odd));
+        store_element(f, &p, other_number(f, &p), complex_of(f, difference));
         emit_if_end(e, &guard, NULL, 0, NULL);
     }
 }

@@ -74,10 +74,10 @@ static FftValue turned(Kernel *k, bool is_inverse, FftValue x, uint32_t at)
         return x;
     LLVMValueRef c = f_number(x.re, cosine[at]), s = f_number(x.re, cosine[4 - at]);
     if (at == 2) { /* both are the same */
-        LLVMValueRef sum = f_add(k, x.re, x.im), rest = f_sub(k, x.im, x.re);
+        LLVMValueRef sum = f_add(k, x.re, x.im), difference = f_sub(k, x.im, x.re);
         if (is_inverse)
-            return (FftValue){f_neg(k, f_mul(k, rest, c)), f_mul(k, sum, c)};
-        return (FftValue){f_mul(k, sum, c), f_mul(k, rest, c)};
+            return (FftValue){f_neg(k, f_mul(k, difference, c)), f_mul(k, sum, c)};
+        return (FftValue){f_mul(k, sum, c), f_mul(k, difference, c)};
     }
     return fft_multiply(k, x, (FftValue){c, is_inverse ? s : f_neg(k, s)});
 }
@@ -197,8 +197,8 @@ static FftValue near_one(Kernel *k, LLVMValueRef x, DType part)
     LLVMValueRef square = f_mul(k, x, x);
     LLVMValueRef s = polynomial(k, square, fft_sine(part)),
                  c = polynomial(k, square, fft_cosine(part));
-    LLVMValueRef rest = fma3(k, square, f_number(x, -0.5), f_number(x, 1));
-    return (FftValue){fma3(k, f_mul(k, square, square), c, rest),
+    LLVMValueRef remainder = fma3(k, square, f_number(x, -0.5), f_number(x, 1));
+    return (FftValue){fma3(k, f_mul(k, square, square), c, remainder),
                       fma3(k, f_mul(k, square, x), s, x)};
 }
 
@@ -225,18 +225,18 @@ FftValue fft_root(Kernel *k, DType part, bool is_inverse, LLVMValueRef at, int64
     LLVMBuilderRef b = k->builder;
     bool is_wide = part == DT_F64;
     LLVMTypeRef type = emit_type(k, part);
-    LLVMValueRef quarter = NULL, rest = LLVMBuildShl(b, at, gx_i32(k, 2), "");
+    LLVMValueRef quarter = NULL, remainder = LLVMBuildShl(b, at, gx_i32(k, 2), "");
     if (16 * n > INT32_MAX)
         bug("roots of %lld", (long long)n);
     if (8 * most > n) { /* to the nearest quarter */
-        LLVMValueRef twice = LLVMBuildShl(b, rest, gx_i32(k, 1), "");
+        LLVMValueRef twice = LLVMBuildShl(b, remainder, gx_i32(k, 1), "");
         twice = LLVMBuildAdd(b, twice, gx_i32(k, (uint32_t)n), "");
         quarter = LLVMBuildUDiv(b, twice, gx_i32(k, (uint32_t)(2 * n)), "");
-        rest = LLVMBuildSub(b, rest, LLVMBuildMul(b, quarter, gx_i32(k, (uint32_t)n), ""),
-                            "");
+        remainder = LLVMBuildSub(
+            b, remainder, LLVMBuildMul(b, quarter, gx_i32(k, (uint32_t)n), ""), "");
     }
     double unit = PI / 2 / (double)n, high = is_wide ? unit : (double)(float)unit;
-    LLVMValueRef x = LLVMBuildSIToFP(b, rest, type, "");
+    LLVMValueRef x = LLVMBuildSIToFP(b, remainder, type, "");
     LLVMValueRef low = f_mul(k, x, f_number(x, unit - high));
     x = is_wide ? f_mul(k, x, f_number(x, unit)) : fma3(k, x, f_number(x, high), low);
     FftValue v = near_one(k, x, part);

@@ -82,8 +82,8 @@ static LLVMValueRef patch_row(const Image *m, LLVMValueRef place)
     int64_t stride = m->p->stride;
     if (stride == 1)
         return place;
-    LLVMValueRef rest = place, first = split(m->k, &rest, stride);
-    return add(m->k, rest,
+    LLVMValueRef quotient = place, first = split(m->k, &quotient, stride);
+    return add(m->k, quotient,
                times(m->k, first, m->storage.vectors * IMAGE_VECTOR / stride));
 }
 

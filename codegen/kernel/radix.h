@@ -32,7 +32,7 @@ void radix_store_word(const Radix *r, uint32_t base, LLVMValueRef index, LLVMVal
 void radix_place(const Radix *r, const IndexExpr *at, const IndexExpr **out);
 
 /* The tile begins here; so many elements (i32) follow. may_end: before the tile does. */
-void radix_set_tile(Radix *r, LLVMValueRef first, LLVMValueRef rest, bool may_end);
+void radix_set_tile(Radix *r, LLVMValueRef first, LLVMValueRef remaining, bool may_end);
 /* Each warp its own. */
 void radix_clear_counts(const Radix *r);
 /* From the tile's keys to their ranks among equal digits of the warp, and its counts. v: [count][accesses]. */

@@ -302,10 +302,10 @@ static LLVMValueRef find_range(Radix *r, LLVMValueRef *size)
     LLVMValueRef range = set_row(r, gx_ctaid(k, 0), p->ranges);
     r->range = to_index(e, range);
     LLVMValueRef all = gx_i32(k, (uint32_t)p->range);
-    LLVMValueRef rest = LLVMBuildSub(b, gx_i32(k, (uint32_t)p->size),
-                                     LLVMBuildMul(b, range, all, ""), "");
-    LLVMValueRef is_whole = LLVMBuildICmp(b, LLVMIntUGE, rest, all, "");
-    *size = LLVMBuildSelect(b, is_whole, all, rest, "");
+    LLVMValueRef remaining = LLVMBuildSub(b, gx_i32(k, (uint32_t)p->size),
+                                          LLVMBuildMul(b, range, all, ""), "");
+    LLVMValueRef is_whole = LLVMBuildICmp(b, LLVMIntUGE, remaining, all, "");
+    *size = LLVMBuildSelect(b, is_whole, all, remaining, "");
     return LLVMBuildMul(b, r->range, emit_index_constant(e, p->range), "");
 }
 

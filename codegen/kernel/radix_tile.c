@@ -35,14 +35,14 @@ void radix_place(const Radix *r, const IndexExpr *at, const IndexExpr **out)
     }
 }
 
-void radix_set_tile(Radix *r, LLVMValueRef first, LLVMValueRef rest, bool may_end)
+void radix_set_tile(Radix *r, LLVMValueRef first, LLVMValueRef remaining, bool may_end)
 {
     Kernel *k = r->e->k;
     LLVMBuilderRef b = k->builder;
     LLVMValueRef all = gx_i32(k, (uint32_t)r->tiles.elements);
     r->first = first;
-    r->is_whole = may_end ? LLVMBuildICmp(b, LLVMIntUGE, rest, all, "") : NULL;
-    r->valid = may_end ? LLVMBuildSelect(b, r->is_whole, all, rest, "") : all;
+    r->is_whole = may_end ? LLVMBuildICmp(b, LLVMIntUGE, remaining, all, "") : NULL;
+    r->valid = may_end ? LLVMBuildSelect(b, r->is_whole, all, remaining, "") : all;
 }
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */

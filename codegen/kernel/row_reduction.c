@@ -3,8 +3,8 @@
  * depends on it - later reductions of the row, a result with an element for each column - is made in
  * the same kernel. */
 #include "codegen/element/reducer.h"
+#include "codegen/kernel/distribution.h"
 #include "codegen/kernel/emitters.h"
-#include "codegen/kernel/share.h"
 #include "codegen/kernel/threads.h"
 #include "ir/kernel/reduction.h"
 
@@ -21,7 +21,7 @@ typedef struct Rows {
     LLVMValueRef in_range; /* i1: the row exists; NULL: always */
     const IndexExpr *row;
     bool keeps; /* what it reads of the row, in registers */
-    ShareKept kept;
+    DistributionKept kept;
 } Rows;
 
 typedef struct Stage {
@@ -34,16 +34,16 @@ typedef struct Stage {
 /* -- loops over the columns --------------------------------------------------------------------- */
 
 /* Accesses of `lanes` columns, one item each. user is body's. */
-static void for_columns(Rows *r, bool in_order, ShareFn *body, const void *user,
+static void for_columns(Rows *r, bool in_order, DistributionFn *body, const void *user,
                         LLVMValueRef *carried, unsigned count)
 {
-    Share s = {.thread = r->thread,
-               .threads = r->group,
-               .items = r->plan->columns / r->lanes,
-               .in_order = in_order,
-               .kept = r->keeps && !in_order ? &r->kept : NULL};
+    Distribution s = {.thread = r->thread,
+                      .threads = r->group,
+                      .items = r->plan->columns / r->lanes,
+                      .in_order = in_order,
+                      .kept = r->keeps && !in_order ? &r->kept : NULL};
     r->e->lanes = r->lanes;
-    share_items(r->e, &s, body, user, carried, count);
+    distribute_items(r->e, &s, body, user, carried, count);
     r->e->lanes = 1;
 }
 

@@ -10,13 +10,13 @@ typedef struct Walk {
     LLVMValueRef inner, row, between, step, outer; /* where the thread begins */
 } Walk;
 
-/* rest becomes rest / count; gives the remainder. */
-static LLVMValueRef split_number(Emit *e, LLVMValueRef *rest, int64_t count)
+/* number becomes number / count; gives the remainder. */
+static LLVMValueRef split_number(Emit *e, LLVMValueRef *number, int64_t count)
 {
     LLVMBuilderRef b = e->k->builder;
     LLVMValueRef n = emit_index_constant(e, count);
-    LLVMValueRef part = LLVMBuildURem(b, *rest, n, "");
-    *rest = LLVMBuildUDiv(b, *rest, n, "");
+    LLVMValueRef part = LLVMBuildURem(b, *number, n, "");
+    *number = LLVMBuildUDiv(b, *number, n, "");
     return part;
 }
 
@@ -31,14 +31,15 @@ static LLVMValueRef position(Emit *e, LLVMValueRef part, int64_t by, LLVMValueRe
 static void find_position(Emit *e, Walk *w)
 {
     const KernelConfig *c = &w->in->design->config;
-    LLVMValueRef rest = to_index(e, gx_ctaid(e->k, 0)),
+    LLVMValueRef number = to_index(e, gx_ctaid(e->k, 0)),
                  thread_row = to_index(e, gx_tid(e->k, 0));
     LLVMValueRef column = split_number(e, &thread_row, w->grid.width);
-    w->inner = position(e, split_number(e, &rest, w->grid.pieces), w->grid.width, column);
-    w->row = position(e, split_number(e, &rest, w->grid.groups), c->rows, thread_row);
-    w->between = split_number(e, &rest, w->plan->between);
-    w->step = position(e, split_number(e, &rest, w->grid.walks), c->items, NULL);
-    w->outer = rest;
+    w->inner =
+        position(e, split_number(e, &number, w->grid.pieces), w->grid.width, column);
+    w->row = position(e, split_number(e, &number, w->grid.groups), c->rows, thread_row);
+    w->between = split_number(e, &number, w->plan->between);
+    w->step = position(e, split_number(e, &number, w->grid.walks), c->items, NULL);
+    w->outer = number;
 }
 
 /* i1: the thread has elements; NULL: all have. */

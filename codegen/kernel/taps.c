@@ -1,9 +1,9 @@
 #include "codegen/kernel/taps.h"
 
-LLVMValueRef split(Kernel *k, LLVMValueRef *rest, int64_t n)
+LLVMValueRef split(Kernel *k, LLVMValueRef *quotient, int64_t n)
 {
-    LLVMValueRef by = number(k, n), part = LLVMBuildURem(k->builder, *rest, by, "");
-    *rest = LLVMBuildUDiv(k->builder, *rest, by, "");
+    LLVMValueRef by = number(k, n), part = LLVMBuildURem(k->builder, *quotient, by, "");
+    *quotient = LLVMBuildUDiv(k->builder, *quotient, by, "");
     return part;
 }
 

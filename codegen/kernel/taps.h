@@ -26,8 +26,8 @@ static inline LLVMValueRef is_below(Kernel *k, LLVMValueRef x, int64_t end)
     return LLVMBuildICmp(k->builder, LLVMIntULT, x, number(k, end), "");
 }
 
-/* *rest becomes *rest / n; gives the remainder. */
-LLVMValueRef split(Kernel *k, LLVMValueRef *rest, int64_t n);
+/* *quotient becomes *quotient / n; gives the remainder. */
+LLVMValueRef split(Kernel *k, LLVMValueRef *quotient, int64_t n);
 
 /* -- turning ------------------------------------------------------------------------------------- */
 

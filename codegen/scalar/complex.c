@@ -286,8 +286,8 @@ static LLVMValueRef log_size(Kernel *k, Pair z)
     LLVMValueRef ratio = f_div(k, smaller, larger);
     LLVMValueRef plain = either(k, is_equal(k, smaller, 0), is_infinite(k, larger));
     ratio = choose(k, plain, f_number(x, 0), ratio);
-    LLVMValueRef rest = scalar_math(k, "log1p", f_mul(k, ratio, ratio));
-    return f_add(k, scalar_math(k, "log", larger), scaled(k, rest, 0.5));
+    LLVMValueRef correction = scalar_math(k, "log1p", f_mul(k, ratio, ratio));
+    return f_add(k, scalar_math(k, "log", larger), scaled(k, correction, 0.5));
 }
 
 static Pair logarithm(Kernel *k, Pair z)

@@ -126,8 +126,8 @@ LLVMValueRef real_round_nearest_afz(const ScalarCall *c)
     Kernel *k = c->k;
     LLVMBuilderRef b = k->builder;
     LLVMValueRef x = c->x[0], whole = f_intrinsic(k, "trunc", x);
-    LLVMValueRef rest = f_abs(k, LLVMBuildFSub(b, x, whole, ""));
-    LLVMValueRef up = f_compare(k, LLVMRealOGE, rest, f_number(x, 0.5));
+    LLVMValueRef fraction = f_abs(k, LLVMBuildFSub(b, x, whole, ""));
+    LLVMValueRef up = f_compare(k, LLVMRealOGE, fraction, f_number(x, 0.5));
     LLVMValueRef step = choose(k, up, f_number(x, 1), f_number(x, 0));
     return LLVMBuildFAdd(b, whole, f_copysign(k, step, x), "");
 }

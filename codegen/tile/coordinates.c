@@ -202,8 +202,8 @@ LLVMValueRef holds_first(TileLower *l, const LinearLayout *layout)
             same |= layout->columns[first + bit] == 0 ? UINT32_C(1) << bit : 0;
         if (same == 0)
             continue;
-        LLVMValueRef rest = LLVMBuildAnd(b, numbers[i], gx_i32(l->k, same), "");
-        also(l, &ok, LLVMBuildICmp(b, LLVMIntEQ, rest, gx_i32(l->k, 0), ""));
+        LLVMValueRef low = LLVMBuildAnd(b, numbers[i], gx_i32(l->k, same), "");
+        also(l, &ok, LLVMBuildICmp(b, LLVMIntEQ, low, gx_i32(l->k, 0), ""));
     }
     return ok;
 }

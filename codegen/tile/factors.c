@@ -13,16 +13,16 @@ static LLVMValueRef byte_offset(TileLower *l, const IndexExpr *bytes,
 {
     Emit *e = l->e;
     LLVMTypeRef i64 = gx_int_type(l->k, 64);
-    const IndexExpr *rest = ix_add(e->ix, bytes, ix_mul(e->ix, first, -1));
-    if (rest->kind != IX_CONST || rest->value < 0)
-        rest = ix_const(e->ix, 0);
+    const IndexExpr *distance = ix_add(e->ix, bytes, ix_mul(e->ix, first, -1));
+    if (distance->kind != IX_CONST || distance->value < 0)
+        distance = ix_const(e->ix, 0);
     else
         bytes = first;
     LLVMValueRef v =
         LLVMBuildIntCast2(l->k->builder, emit_index(e, bytes, 0), i64, 1, "");
-    if (rest->value == 0)
+    if (distance->value == 0)
         return v;
-    return LLVMBuildAdd(l->k->builder, v, gx_i64(l->k, (uint64_t)rest->value), "");
+    return LLVMBuildAdd(l->k->builder, v, gx_i64(l->k, (uint64_t)distance->value), "");
 }
 
 static const IndexExpr *offset_in_bytes(TileLower *l, const TileFactor *f, uint32_t r)

@@ -75,11 +75,11 @@ static LLVMValueRef *next_carried(TileLower *l, const ProductLoop *p,
                                   const uint32_t counts[2])
 {
     LLVMValueRef *next = arena_copy(l->k->arena, p->carried, p->count * sizeof *next);
-    uint32_t rest = tile_core_steps(l->m) - 1;
+    uint32_t remaining = tile_core_steps(l->m) - 1;
     for (uint32_t i = 0; i < 2; i++) {
         if (p->own[i] != NULL)
             memcpy(&next[p->own[i] - p->carried], p->own[i] + counts[i],
-                   (size_t)rest * counts[i] * sizeof *next);
+                   (size_t)remaining * counts[i] * sizeof *next);
     }
     return next;
 }

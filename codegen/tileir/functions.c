@@ -73,9 +73,10 @@ static const TileIrTile *round_even(TileIrLower *l, const TileIrTile *x)
 static const TileIrTile *round_away(TileIrLower *l, const TileIrTile *x)
 {
     const TileIrTile *a = magnitude(l, x), *down = tileir_unary(l, TILEIR_FLOOR, a),
-                     *rest = of(l, TILEIR_SUBF, a, down);
+                     *fraction = of(l, TILEIR_SUBF, a, down);
     return keep_whole(
-        l, x, chosen(l, compared(l, GREATER_OR_EQUAL, rest, 0.5), add(l, down, 1), down));
+        l, x,
+        chosen(l, compared(l, GREATER_OR_EQUAL, fraction, 0.5), add(l, down, 1), down));
 }
 
 static const TileIrTile *exponential_less_one(TileIrLower *l, const TileIrTile *x)

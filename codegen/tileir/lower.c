@@ -520,7 +520,7 @@ static const TileIrTile *quotient(TileIrLower *l, const TileIrTile *x, int64_t b
 }
 
 /* x - (x / by) * by */
-static const TileIrTile *rest(TileIrLower *l, const TileIrTile *x, int64_t by)
+static const TileIrTile *modulo(TileIrLower *l, const TileIrTile *x, int64_t by)
 {
     return tileir_binary(
         l, TILEIR_SUBI, x,
@@ -559,17 +559,17 @@ static void set_tiles(TileIrLower *l)
         } else if (i + 1 == count && tile_has_coordinate(l->p, grid[i - 1])) {
             slow = tile_count(&l->p->dims[grid[i - 1]]);
             panel = panel_of(l, grid[i - 1]);
-            const TileIrTile *in = rest(l, block, tiles * slow),
+            const TileIrTile *in = modulo(l, block, tiles * slow),
                              *of = quotient(l, in, panel * tiles);
-            in = rest(l, in, panel * tiles);
+            in = modulo(l, in, panel * tiles);
             l->tile[grid[i]] = quotient(l, in, panel);
             l->tile[grid[i - 1]] =
-                tileir_binary(l, TILEIR_ADDI, rest(l, in, panel),
+                tileir_binary(l, TILEIR_ADDI, modulo(l, in, panel),
                               tileir_binary(l, TILEIR_MULI, of, integer(l, panel)));
             block = quotient(l, block, tiles * slow);
             i--;
         } else {
-            l->tile[grid[i]] = rest(l, block, tiles);
+            l->tile[grid[i]] = modulo(l, block, tiles);
             block = quotient(l, block, tiles);
         }
     }

@@ -136,9 +136,9 @@ static void *in_layout_order(Writer *w, const Literal *l)
     }
     char *to = ARENA_ARRAY(w->arena, char, (size_t)l->count *size);
     for (int64_t i = 0; i < l->count; i++) {
-        int64_t at = 0, rest = i;
-        for (uint32_t d = s->rank; d-- > 0; rest /= s->dims[d])
-            at += rest % s->dims[d] * strides[d];
+        int64_t at = 0, remaining = i;
+        for (uint32_t d = s->rank; d-- > 0; remaining /= s->dims[d])
+            at += remaining % s->dims[d] * strides[d];
         memcpy(to + (size_t)at * size, (const char *)l->data + (size_t)i * size, size);
     }
     return to;

@@ -140,9 +140,9 @@ static void add_lines(List *l, char *text)
     for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         *end = '\0';
         size_t name = strcspn(line, " "), gap = strspn(line + name, " ");
-        const char *rest = line + name + gap;
+        const char *meaning = line + name + gap;
         line[name] = '\0';
-        add_row(l, line, NULL, "%s", gap != 0 ? rest : "");
+        add_row(l, line, NULL, "%s", gap != 0 ? meaning : "");
     }
 }
 

@@ -215,11 +215,11 @@ const char *diag_render(const Diag *d, bool colour)
             put_excerpt(&out, d, line, message->span, tint, plain);
     }
     if (d->error_count > DIAG_ERROR_LIMIT) {
-        char rest[96];
-        snprintf(rest, sizeof rest, ": error: %zu further errors are not shown\n",
+        char hidden[96];
+        snprintf(hidden, sizeof hidden, ": error: %zu further errors are not shown\n",
                  d->error_count - DIAG_ERROR_LIMIT);
         put_text(&out, d->file);
-        put_text(&out, rest);
+        put_text(&out, hidden);
     }
     return out.data;
 }

@@ -44,11 +44,11 @@ void text_int(Text *t, int64_t value)
 {
     char digits[24];
     size_t at = sizeof digits;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    uint64_t remaining = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     do {
-        digits[--at] = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest != 0);
+        digits[--at] = (char)('0' + remaining % 10);
+        remaining /= 10;
+    } while (remaining != 0);
     if (value < 0)
         digits[--at] = '-';
     text_add(t, digits + at, sizeof digits - at);

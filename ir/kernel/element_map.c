@@ -67,19 +67,19 @@ static bool regroup(const ElementMap *m, const Shape *s, ElementMap *out)
 {
     ViewPiece backwards[2 * VIEW_PIECES];
     uint32_t n = 0, next = m->count;
-    ViewPiece rest = {.size = 1};
+    ViewPiece piece = {.size = 1};
     for (uint32_t d = s->rank; d-- > 0;) {
         for (int64_t size = s->dims[d]; size > 1;) {
-            if (rest.size == 1 && next == 0)
+            if (piece.size == 1 && next == 0)
                 return false;
-            if (rest.size == 1)
-                rest = m->pieces[--next];
-            int64_t here = rest.size < size ? rest.size : size;
-            if (rest.size % here != 0 || size % here != 0 || n == 2 * VIEW_PIECES)
+            if (piece.size == 1)
+                piece = m->pieces[--next];
+            int64_t here = piece.size < size ? piece.size : size;
+            if (piece.size % here != 0 || size % here != 0 || n == 2 * VIEW_PIECES)
                 return false;
-            backwards[n++] = (ViewPiece){d, here, rest.stride};
-            rest.size /= here;
-            rest.stride *= here;
+            backwards[n++] = (ViewPiece){d, here, piece.stride};
+            piece.size /= here;
+            piece.stride *= here;
             size /= here;
         }
     }

@@ -87,9 +87,9 @@ static bool asks_first(Mirror *m, const Instruction *less, const Instruction *eq
            (d == DIRECTION_LT || d == DIRECTION_GT);
 }
 
-/* f(x) < f(y) or (f(x) = f(y) and rest), or that as a select */
+/* f(x) < f(y) or (f(x) = f(y) and others), or that as a select */
 typedef struct Order {
-    const Instruction *less, *equal, *rest;
+    const Instruction *less, *equal, *others;
 } Order;
 
 static bool find_order(Mirror *m, const Instruction *c, Order *o)
@@ -115,7 +115,7 @@ bool sort_has_order(const Instruction *sort)
     Order o;
     const Instruction *c = inst_called(sort, 0)->root;
     while (find_order(&m, c, &o))
-        c = o.rest;
+        c = o.others;
     return compared(&m, c, false) != NULL;
 }
 
@@ -126,7 +126,7 @@ uint32_t sort_comparisons(const Instruction *sort, const Instruction **less,
     Order o;
     uint32_t count = 0;
     const Instruction *c = inst_called(sort, 0)->root;
-    for (; count < most && find_order(&m, c, &o); c = o.rest) {
+    for (; count < most && find_order(&m, c, &o); c = o.others) {
         if (inst_int(o.less, ATTR_TYPE, COMPARE_FLOAT) !=
             inst_int(o.equal, ATTR_TYPE, COMPARE_FLOAT))
             return 0; /* zeros are equal for one of them only */

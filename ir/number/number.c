@@ -118,8 +118,8 @@ static uint64_t shift_round(uint64_t sig, int shift)
     if (shift >= 54)
         return 0;
     uint64_t half = (uint64_t)1 << (shift - 1);
-    uint64_t q = sig >> shift, rest = sig & (2 * half - 1);
-    return q + (rest > half || (rest == half && (q & 1)));
+    uint64_t q = sig >> shift, remainder = sig & (2 * half - 1);
+    return q + (remainder > half || (remainder == half && (q & 1)));
 }
 
 /* Sets *overflow, which nobody else does, where a finite x became something that is not its rounded value. */

@@ -109,18 +109,18 @@ static bool has_payload(DType t)
     return dtype_info[t].special == SPECIAL_IEEE;
 }
 
-/* rest: what follows "nan" in the token. */
-static NumberStatus parse_nan(DType t, bool negative, const char *rest, size_t length,
+/* digits: what follows "nan" in the token. */
+static NumberStatus parse_nan(DType t, bool negative, const char *digits, size_t length,
                               void *element)
 {
     unsigned mantissa = dtype_info[t].mantissa_bits;
     uint64_t bits = number_from_double(t, negative ? -(double)NAN : (double)NAN);
     if (length > 0) {
         uint64_t payload = 0;
-        if (length < 5 || memcmp(rest, "(0x", 3) != 0 || rest[length - 1] != ')')
+        if (length < 5 || memcmp(digits, "(0x", 3) != 0 || digits[length - 1] != ')')
             return NUMBER_SYNTAX;
         for (size_t i = 3; i < length - 1; i++) {
-            char c = rest[i];
+            char c = digits[i];
             int digit = is_digit(c)            ? c - '0'
                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
@@ -145,11 +145,11 @@ static NumberStatus parse_float(DType t, const char *text, size_t length, void *
 {
     bool negative = length > 0 && text[0] == '-';
     const char *word = text + negative;
-    size_t rest = length - negative;
+    size_t digits = length - negative;
     double x = negative ? -(double)INFINITY : (double)INFINITY;
-    if (rest >= 3 && memcmp(word, "nan", 3) == 0)
-        return parse_nan(t, negative, word + 3, rest - 3, element);
-    if (!(rest == 3 && memcmp(word, "inf", 3) == 0)) {
+    if (digits >= 3 && memcmp(word, "nan", 3) == 0)
+        return parse_nan(t, negative, word + 3, digits - 3, element);
+    if (!(digits == 3 && memcmp(word, "inf", 3) == 0)) {
         Decimal d;
         if (!scan_decimal(text, length, &d))
             return NUMBER_SYNTAX;

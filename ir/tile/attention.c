@@ -159,16 +159,16 @@ static TileOp *with_bias(AttentionBuilder *c, TileOp *x)
     return bias == NULL ? NULL : apply(c, OP_ADD, x, tile_convert(&c->b, bias, DT_F32));
 }
 
-/* Times *rest they are in powers of two. A positive factor waits until the maximum is taken off, where it is part of
+/* Times *scale_left they are in powers of two. A positive factor waits until the maximum is taken off, where it is part of
  * one instruction. */
-static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *rest)
+static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *scale_left)
 {
     const Attention *a = c->a;
     TileOp *x = dot;
     double scale = a->scale;
     bool waits = a->cap == 0 && a->bias.base == NULL && scale >= least_factor &&
                  scale <= most_factor;
-    *rest = waits ? scale * TILE_LOG2_E : 1;
+    *scale_left = waits ? scale * TILE_LOG2_E : 1;
     if (a->cap != 0) {
         x = apply(c, OP_MULTIPLY, x, number(c, scale / a->cap));
         x = tile_apply(&c->b, OP_TANH, DT_F32, 1, &x);
@@ -244,14 +244,14 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     TileOp *v = load_array(
         c, &a->v, (const IndexExpr *[]){batch, kv_head, n, tile_coordinate(p, DIM_E)});
     TileOp *zero = tile_broadcast(&c->b, number(c, 0), bit(DIM_M) | bit(DIM_N));
-    double rest;
-    TileOp *x = scores(c, dot(c, a->parts.scores.inst, DIM_D, q, k, zero), &rest);
+    double scale_left;
+    TileOp *x = scores(c, dot(c, a->parts.scores.inst, DIM_D, q, k, zero), &scale_left);
     if (x == NULL)
         return false;
     TileOp *own = reduced(c, OP_MAXIMUM, x);
-    if (rest != 1) {
-        own = apply(c, OP_MULTIPLY, own, number(c, rest));
-        x = apply(c, OP_MULTIPLY, x, number(c, rest));
+    if (scale_left != 1) {
+        own = apply(c, OP_MULTIPLY, own, number(c, scale_left));
+        x = apply(c, OP_MULTIPLY, x, number(c, scale_left));
     }
     TileOp *next = apply(c, OP_MAXIMUM, most, own);
     TileOp *weights = tile_exp2(&c->b, apply(c, OP_SUBTRACT, x, next)),

@@ -318,7 +318,7 @@ void tile_lay_out_warpgroup(TileMapping *m, TileFactor *f)
              fast_bits = tile_log2(p->dims[fast].size),
              slow_bits = tile_log2(p->dims[slow].size), across = WARPGROUP_PIECE_LOG2,
              down = 0, lanes = WARPGROUP_PIECE_LOG2, warps = tile_log2(tile_warps(m)),
-             rest = LINEAR_MOST_BITS;
+             most = LINEAR_MOST_BITS;
     f->shared = along(m, LINEAR_OFFSET, fast, WARPGROUP_PIECE_LOG2);
     f->shared = times(f->shared, along(m, LINEAR_OFFSET, slow, slow_bits));
     f->shared =
@@ -331,8 +331,8 @@ void tile_lay_out_warpgroup(TileMapping *m, TileFactor *f)
     spread_bits(m, &l, LINEAR_WARP, fast, &across, fast_bits, &warps);
     spread_bits(m, &l, LINEAR_WARP, slow, &down, slow_bits, &warps);
     l = times(l, copies(m, warps));
-    spread_bits(m, &l, LINEAR_REGISTER, fast, &across, fast_bits, &rest);
-    spread_bits(m, &l, LINEAR_REGISTER, slow, &down, slow_bits, &rest);
+    spread_bits(m, &l, LINEAR_REGISTER, fast, &across, fast_bits, &most);
+    spread_bits(m, &l, LINEAR_REGISTER, slow, &down, slow_bits, &most);
     f->copy = l;
     f->bytes = (uint64_t)tile_elements(p, f->value->dims) * tile_bits(f->value) / 8;
     f->is_transposed = fast != m->term;

@@ -198,12 +198,13 @@ static Instruction *stretched(Statics *st, Instruction *x, uint32_t d, Instructi
         dims[n] = s->dims[k];
         others[n++] = k;
     }
-    const Shape *rest = rw_shape(&st->r, s->dtype, n, dims);
+    const Shape *others_shape = rw_shape(&st->r, s->dtype, n, dims);
     for (uint32_t k = 0; k < s->rank; k++)
         dims[k] = first[k].limit;
     Instruction *one =
         rw_slice(&st->r, rw_shape(&st->r, s->dtype, s->rank, dims), x, first);
-    Instruction *all = rw_broadcast(&st->r, s, rw_reshape(&st->r, rest, one), n, others);
+    Instruction *all =
+        rw_broadcast(&st->r, s, rw_reshape(&st->r, others_shape, one), n, others);
     Instruction *p = op2(st, OP_AND, compare(st, size, DIRECTION_EQ, number(st, 1)),
                          compare(st, wanted, DIRECTION_GT, number(st, 1)));
     p = splat(st, shape_with_dtype(st->r.m->intern, s, DT_PRED), p);

@@ -118,12 +118,12 @@ static void leave_group(Groups *g, Instruction *inst)
 static bool is_well_formed(const char *name)
 {
     size_t digits = strspn(name, "0123456789"), more = 1;
-    const char *rest = name + digits;
-    if (*rest == ':') {
-        rest += rest[1] == '-' ? 2 : 1;
-        rest += more = strspn(rest, "0123456789");
+    const char *suffix = name + digits;
+    if (*suffix == ':') {
+        suffix += suffix[1] == '-' ? 2 : 1;
+        suffix += more = strspn(suffix, "0123456789");
     }
-    return digits != 0 && more != 0 && *rest == '\0' &&
+    return digits != 0 && more != 0 && *suffix == '\0' &&
            strtoll(name, NULL, 10) < INT64_MAX;
 }
 

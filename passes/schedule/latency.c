@@ -636,11 +636,11 @@ static uint32_t take_next(Latency *l)
             bug("nothing of %s can be scheduled", l->g->comp->name);
         pass_fence(l);
     }
-    Heap *rest = l->forced.count != 0    ? &l->forced
-                 : l->kernels.count != 0 ? &l->kernels
-                 : l->dones.count != 0   ? &l->dones
-                                         : &l->inputs;
-    return heap_take(rest, 0);
+    Heap *ready = l->forced.count != 0    ? &l->forced
+                  : l->kernels.count != 0 ? &l->kernels
+                  : l->dones.count != 0   ? &l->dones
+                                          : &l->inputs;
+    return heap_take(ready, 0);
 }
 
 int64_t latency_order(const Graph *g, CostModel *cost, const LatencyLimits *limits,

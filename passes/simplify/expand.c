@@ -107,11 +107,11 @@ static Instruction *split_float(Rewriter *r, Instruction *inst, bool low)
     if (!low)
         return high;
     Instruction *back = rw_unary(r, OP_CONVERT, x->shape, high);
-    Instruction *rest = rw_binary(r, OP_SUBTRACT, x->shape, x, back);
+    Instruction *remainder = rw_binary(r, OP_SUBTRACT, x->shape, x, back);
     Instruction *parts[3] = {
         rw_unary(r, OP_IS_FINITE, shape_with_dtype(r->m->intern, x->shape, DT_PRED),
                  high),
-        rw_unary(r, OP_CONVERT, inst->shape, rest), rw_splat(r, inst->shape, 0)};
+        rw_unary(r, OP_CONVERT, inst->shape, remainder), rw_splat(r, inst->shape, 0)};
     return rw_add(r, OP_SELECT, inst->shape, 3, parts);
 }
 

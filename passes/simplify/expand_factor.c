@@ -84,8 +84,9 @@ static void lu_step(Columns *c, const void *user, Instruction **arrays)
         matrix_select(r, is_divided, rw_binary(r, OP_DIVIDE, column, old, by), old);
     Instruction *to_come = matrix_both(&c->r, columns_compare(c, s, true, DIRECTION_GT),
                                        columns_compare(c, s, false, DIRECTION_GT));
-    Instruction *rest = rw_binary(r, OP_SUBTRACT, s, a, columns_product(c, l, row, s));
-    a = matrix_select(r, to_come, rest, a);
+    Instruction *trailing =
+        rw_binary(r, OP_SUBTRACT, s, a, columns_product(c, l, row, s));
+    a = matrix_select(r, to_come, trailing, a);
     arrays[0] = columns_with_part(c, a, l, NULL, c->i);
     Instruction *number = rw_binary(r, OP_ADD, p->shape, p, rw_splat_int(r, p->shape, 1));
     arrays[1] = columns_with_part(c, arrays[1], number, c->i, NULL);
@@ -112,8 +113,8 @@ static void qr_step(Columns *c, const void *user, Instruction **arrays)
     const Shape *s = a->shape, *column = columns_shape(c, s, s->dims[c->rank - 2], 1);
     Instruction *old = columns_part(c, a, column, NULL, c->i);
     Reflection h = reflection_of(c, old);
-    Instruction *rest = reflection_apply(c, a, h.v, matrix_conjugate(r, h.t));
-    a = matrix_select(r, columns_compare(c, s, false, DIRECTION_GT), rest, a);
+    Instruction *trailing = reflection_apply(c, a, h.v, matrix_conjugate(r, h.t));
+    a = matrix_select(r, columns_compare(c, s, false, DIRECTION_GT), trailing, a);
     Instruction *own =
         matrix_select(r, columns_compare(c, column, true, DIRECTION_GT), h.v, old);
     own = matrix_select(r, columns_compare(c, column, true, DIRECTION_EQ),

@@ -143,10 +143,10 @@ static Instruction *roots(Rewriter *r, DType t, Instruction *at, int64_t n, bool
     Instruction *eight = rw_binary(r, OP_MULTIPLY, s, at, rw_splat_int(r, s, 8));
     eight = rw_binary(r, OP_ADD, s, eight, rw_splat_int(r, s, n));
     Instruction *quarter = rw_binary(r, OP_DIVIDE, s, eight, rw_splat_int(r, s, 2 * n));
-    Instruction *rest = rw_binary(
+    Instruction *remainder = rw_binary(
         r, OP_SUBTRACT, s, rw_binary(r, OP_MULTIPLY, s, at, rw_splat_int(r, s, 4)),
         rw_binary(r, OP_MULTIPLY, s, quarter, rw_splat_int(r, s, n)));
-    Instruction *angle = rw_binary(r, OP_MULTIPLY, real, rw_convert(r, real, rest),
+    Instruction *angle = rw_binary(r, OP_MULTIPLY, real, rw_convert(r, real, remainder),
                                    rw_splat(r, real, PI / 2 / (double)n));
     Instruction *square = rw_binary(r, OP_MULTIPLY, real, angle, angle);
     Instruction *c = cosine_of(r, square), *i = sine_of(r, angle, square);

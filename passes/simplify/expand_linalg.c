@@ -148,10 +148,10 @@ static Instruction *solved(Rewriter *r, const Instruction *like, const Inverses 
     int64_t from[2] = {first_matrix, first_matrix + h / most};
     x[first] = solved(r, like, inverse, from[first], diagonal[first], right[first]);
     bool is_op = how.is_turned == how.is_left; /* op(a) is a transpose */
-    Instruction *rest =
+    Instruction *trailing =
         how.is_left ? without_product(r, right[second], off, is_op, x[first], false)
                     : without_product(r, right[second], x[first], false, off, is_op);
-    x[second] = solved(r, like, inverse, from[second], diagonal[second], rest);
+    x[second] = solved(r, like, inverse, from[second], diagonal[second], trailing);
     return matrix_joined(r, x[0], x[1], how.is_left);
 }
 
@@ -205,10 +205,11 @@ static Instruction *factor_columns(Rewriter *r, Instruction *a)
     Instruction *left = factor_columns(r, matrix_part(r, a, 0, rows, 0, h));
     Instruction *below = matrix_part(r, left, h, rows - h, 0, h),
                 *beside = matrix_part(r, left, h, n - h, 0, h);
-    Instruction *rest = without_product(r, matrix_part(r, a, h, rows - h, h, n - h),
-                                        below, false, matrix_conjugate(r, beside), true);
+    Instruction *trailing =
+        without_product(r, matrix_part(r, a, h, rows - h, h, n - h), below, false,
+                        matrix_conjugate(r, beside), true);
     Instruction *zero = rw_splat(r, matrix_sized(r, s, h, n - h), 0.0);
-    Instruction *right = matrix_joined(r, zero, factor_columns(r, rest), true);
+    Instruction *right = matrix_joined(r, zero, factor_columns(r, trailing), true);
     return matrix_joined(r, left, right, false);
 }
 

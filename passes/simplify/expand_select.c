@@ -290,8 +290,8 @@ static Instruction *window_numbers(Rewriter *r, const Instruction *inst,
         }
         base *= positions_along(&w[d]);
     }
-    Instruction *rest = rw_splat_int(r, s, fixed);
-    return sum == NULL ? rest : rw_binary(r, OP_ADD, s, sum, rest);
+    Instruction *constant = rw_splat_int(r, s, fixed);
+    return sum == NULL ? constant : rw_binary(r, OP_ADD, s, sum, constant);
 }
 
 /* The number of each element in all of the array. */

@@ -65,7 +65,7 @@ static Instruction *with_phases(Rewriter *r, Instruction *x, int64_t at, uint32_
                                 const int64_t *phases)
 {
     const Shape *s = x->shape;
-    int64_t split[MOST_DIMS] = {1}, order[MOST_DIMS] = {0}, rest = s->dims[at];
+    int64_t split[MOST_DIMS] = {1}, order[MOST_DIMS] = {0}, remaining = s->dims[at];
     uint32_t last = 2 * spatial + 1;
     for (int64_t d = 0; d < at; d++)
         split[0] *= s->dims[d];
@@ -74,11 +74,11 @@ static Instruction *with_phases(Rewriter *r, Instruction *x, int64_t at, uint32_
         split[1 + spatial + i] = phases[i];
         order[1 + 2 * i] = 1 + i;
         order[2 + 2 * i] = 1 + spatial + i;
-        rest /= TOGETHER * phases[i];
+        remaining /= TOGETHER * phases[i];
     }
     for (uint32_t d = (uint32_t)at + 1; d < s->rank; d++)
-        rest *= s->dims[d];
-    split[last] = rest;
+        remaining *= s->dims[d];
+    split[last] = remaining;
     order[last] = last;
     return convolution_regrouped(r, x, last + 1, split, order, s->rank, s->dims);
 }

@@ -47,7 +47,7 @@ static bool same_dims(const Shape *a, const Shape *b)
 static Instruction *as_scalar(const Associative *s, Computation *g, Instruction **made,
                               const Instruction *from)
 {
-    const Shape *rest = s->step->parameters[0]->shape;
+    const Shape *slice = s->step->parameters[0]->shape;
     const Shape *scalar = shape_scalar(s->r->m->intern, from->shape->dtype);
     Instruction **operands =
         ARENA_ARRAY(s->r->scratch, Instruction *, (size_t)from->operand_count + 1);
@@ -62,7 +62,7 @@ static Instruction *as_scalar(const Associative *s, Computation *g, Instruction 
     if (from->op == OP_BROADCAST)
         return from->operands[0]->shape->rank == 0 ? operands[0] : NULL;
     if (!op_is(from->op, OPF_ELEMENTWISE) || op_is(from->op, OPF_EFFECT | OPF_RANDOM) ||
-        !(same_dims(from->shape, rest) || from->shape->rank == 0))
+        !(same_dims(from->shape, slice) || from->shape->rank == 0))
         return NULL;
     return computation_add_like(g, from, scalar, from->operand_count, operands);
 }

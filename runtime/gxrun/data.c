@@ -141,10 +141,10 @@ static int read_leaf(FileSet *files, const char *file, const char *array,
 int data_inputs(const Options *o, const Signature *s, FileSet *files, void **inputs,
                 void **owned)
 {
-    Source rest = {0}; /* what nobody named: random, with the seed given last */
+    Source unnamed = {0}; /* what nobody named: random, with the seed given last */
     for (size_t i = 0; i < o->input_count; i++) {
         if (o->inputs[i].has_seed) {
-            rest.seed = o->inputs[i].seed;
+            unnamed.seed = o->inputs[i].seed;
         }
     }
     Feed *feeds = allocate(s->parameter_count, sizeof *feeds);
@@ -153,7 +153,7 @@ int data_inputs(const Options *o, const Signature *s, FileSet *files, void **inp
         size_t i = n % s->parameter_count;
         uint32_t device = s->first + (uint32_t)(n / s->parameter_count);
         const Leaf *leaf = &s->parameters[i];
-        const Source *source = feeds[i].source ? feeds[i].source : &rest;
+        const Source *source = feeds[i].source ? feeds[i].source : &unnamed;
         if (source->file) {
             code = read_leaf(files, source->file, feeds[i].array, leaf, device,
                              &inputs[n], &owned[n]);

@@ -344,7 +344,7 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
 static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
 {
     double percent = product_mma_percent(gpu_rates(d->target->device), factor_type(d)) *
-                     costs.tile_share;
+                     costs.tile_fraction;
     size_t best = SHAPES - 1;
     bool is_narrow = reads_narrow_factor(d), has_warpgroups = may_have_warpgroups(d);
     for (size_t i = SHAPES; i-- > 0;) {

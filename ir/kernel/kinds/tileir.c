@@ -70,8 +70,8 @@ double product_percent(const Target *t, int64_t rows, DType factor)
 {
     const GpuRates *r = gpu_rates(t->device);
     return product_is_async(t, rows, factor)
-               ? r->async_mma * costs.tileir_async_share
-               : product_mma_percent(r, factor) * costs.tileir_share;
+               ? r->async_mma * costs.tileir_async_fraction
+               : product_mma_percent(r, factor) * costs.tileir_fraction;
 }
 
 /* Sums of a tile at most: with addresses for rows in groups tileiras 13.5 fails on sm_90 if many warps multiply. */

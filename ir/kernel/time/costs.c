@@ -120,7 +120,7 @@ int64_t cost_instructions(const Instruction *inst)
 
 double cost_seconds_of_bytes(const GpuModel *device, double bytes)
 {
-    return bytes / (device->gigabytes_per_second * 1e9 * costs.memory_share);
+    return bytes / (device->gigabytes_per_second * 1e9 * costs.memory_fraction);
 }
 
 static int64_t picoseconds(double n, double a_second)
@@ -133,7 +133,7 @@ int64_t cost_ps_of_instructions(const GpuModel *device, int64_t instructions)
 {
     double cycle = costs.schedulers * TARGET_WARP * device->multiprocessors;
     return picoseconds((double)instructions,
-                       cycle * gpu_rates(device)->mhz * 1e6 * costs.issue_share);
+                       cycle * gpu_rates(device)->mhz * 1e6 * costs.issue_fraction);
 }
 
 int64_t cost_ps_of_bytes(const GpuModel *device, int64_t bytes)

@@ -157,7 +157,7 @@ static void consider_units(const KernelWork *w, const GpuModel *d, Longest *l)
     };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         consider(l, is_idle ? LIMIT_CHAIN : units[i].limit,
-                 units[i].cycles * blocks / clock / costs.issue_share,
+                 units[i].cycles * blocks / clock / costs.issue_fraction,
                  is_idle ? -1 : units[i].cycles * even / clock);
 }
 
@@ -166,7 +166,7 @@ static void consider_memory(const KernelWork *w, const GpuModel *d, Longest *l)
     const GpuRates *r = gpu_rates(d);
     double clock = r->mhz * 1e6;
     double at_peak = (w->read_bytes + w->written_bytes) / (d->gigabytes_per_second * 1e9);
-    consider(l, LIMIT_MEMORY, at_peak / costs.memory_share, at_peak);
+    consider(l, LIMIT_MEMORY, at_peak / costs.memory_fraction, at_peak);
     double even = w->l2_bytes / (r->l2_bytes * clock);
     double busiest = rounds(w, d->multiprocessors) / larger(w->blocks, 1);
     double one = w->l2_bytes * busiest / (costs.multiprocessor_bytes * clock);
@@ -217,8 +217,8 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
 KernelTime copy_time(double bytes, const GpuModel *d)
 {
     double at_peak = bytes / (d->gigabytes_per_second * 1e9);
-    double seconds = at_peak / costs.copy_share + costs.launch_seconds;
-    bool is_short = at_peak / costs.copy_share < costs.launch_seconds;
+    double seconds = at_peak / costs.copy_fraction + costs.launch_seconds;
+    bool is_short = at_peak / costs.copy_fraction < costs.launch_seconds;
     return (KernelTime){.seconds = seconds,
                         .limit = is_short ? LIMIT_LAUNCH : LIMIT_MEMORY,
                         .share = at_peak / seconds,

@@ -98,7 +98,7 @@ static double many_share(double channels)
 {
     double share = 1, least = costs.library_many_channels / 4;
     for (int i = 0; i < 2 && channels >= 2 * least; i++) {
-        share += (costs.library_many_share - 1) / 2;
+        share += (costs.library_many_fraction - 1) / 2;
         least *= 2;
     }
     return share;
@@ -126,7 +126,7 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
                            : in_blocks(out); /* groups have their features in one tile */
         p->rate *= costs.library_convolution *
                    smaller(side / costs.library_full_channels, 1) *
-                   (is_few ? costs.library_few_share : 1);
+                   (is_few ? costs.library_few_fraction : 1);
         if (s.kind != CONVOLUTION_FILTER && p->batch == 1)
             p->rate *= many_share(smaller(in, out));
     }
@@ -155,7 +155,7 @@ static void describe_attention(const Attention *a, const GpuModel *d, Product *p
     p->rate = product_peak(p->type, d) * costs.attention_products;
     const GpuRates *r = gpu_rates(d);
     double cycles = d->multiprocessors * r->mhz * 1e6; /* a second, of all */
-    double issued = costs.schedulers * TARGET_WARP * costs.issue_share;
+    double issued = costs.schedulers * TARGET_WARP * costs.issue_fraction;
     double each = 1.0 / r->mufu + costs.attention_instructions / issued;
     p->exposed = attention_scores_counted(a) * each / cycles * costs.attention_exposed;
 }
@@ -285,7 +285,7 @@ static KernelTime time_of(Product p, const GpuModel *d)
     KernelTime t = {.seconds = costs.launch_seconds, .limit = LIMIT_LAUNCH};
     double arithmetic = arithmetic_seconds(&p, d, &t.waves) + p.exposed;
     double at_peak = p.bytes / (d->gigabytes_per_second * 1e9);
-    double memory = at_peak / costs.memory_share;
+    double memory = at_peak / costs.memory_fraction;
     t.bytes = t.needed_bytes = p.bytes;
     t.product_type = p.by_tensor_cores ? DT_INVALID : p.type;
     t.operations = p.counted != 0 ? p.counted : 2 * p.batch * p.m * p.n * p.k;
@@ -293,8 +293,8 @@ static KernelTime time_of(Product p, const GpuModel *d)
     t.least_seconds = larger(least, at_peak);
     bool is_memory = memory > arithmetic;
     double longest = larger(memory, arithmetic);
-    t.seconds +=
-        longest + (p.transposed / costs.library_turn_share + p.kept) / p.bytes * memory;
+    t.seconds += longest +
+                 (p.transposed / costs.library_turn_fraction + p.kept) / p.bytes * memory;
     if (longest > costs.launch_seconds)
         t.limit = is_memory           ? LIMIT_MEMORY
                   : p.by_tensor_cores ? LIMIT_TENSOR
@@ -333,7 +333,7 @@ static KernelTime time_of_norm(const Instruction *inst, const GpuModel *d)
     for (uint32_t i = 0; i < inst->operand_count; i++)
         moved += bytes_of(inst->operands[i]->shape);
     double least = moved / (d->gigabytes_per_second * 1e9);
-    double memory = least / costs.memory_share;
+    double memory = least / costs.memory_fraction;
     double seconds = costs.launch_seconds + memory;
     return (KernelTime){.seconds = seconds,
                         .limit =

@@ -7,7 +7,7 @@
 
 typedef struct SolverCosts {
     double start, column; /* of the library: microseconds */
-    double cubes;         /* its operations at solver_share, by columns^2 rows */
+    double cubes;         /* its operations at solver_fraction, by columns^2 rows */
     double steps, step;   /* ours: so many for each column; microseconds at least */
 } SolverCosts;
 
@@ -41,7 +41,7 @@ double solver_library_seconds(const SolverCall *c, const GpuModel *d)
     double operations = k.cubes * n * n * m * (dtype_is_complex(c->type) ? 4 : 1);
     double one =
         (k.start + k.column * n) * 1e-6 +
-        operations / (plain_peak(number_component(c->type), d) * costs.solver_share);
+        operations / (plain_peak(number_component(c->type), d) * costs.solver_fraction);
     return (double)c->batch * one;
 }
 

@@ -38,7 +38,7 @@ static double message_seconds(const GpuModel *d, bool linked, double messages,
     double rate = linked ? d->link_gigabytes_per_second : d->network_gigabytes_per_second;
     double latency = linked ? d->link_nanoseconds : d->network_nanoseconds;
     return costs.collective_seconds + messages * latency * 1e-9 +
-           sent / (rate * 1e9 * costs.link_share);
+           sent / (rate * 1e9 * costs.link_fraction);
 }
 
 double transfer_seconds(const Instruction *inst, const GpuModel *d, Arena *scratch)

@@ -43,7 +43,7 @@ static void multiply_tap(const void *of)
     double copies = (double)w->storage.stage_bytes / 16 / b->threads,
            fragments = (w->warp_features + w->warp_places) *
                        (double)w->storage.row_bytes / 16 / TARGET_WARP,
-           core = work_core_cycles(b, w->p->core) / costs.tile_window_share;
+           core = work_core_cycles(b, w->p->core) / costs.tile_window_fraction;
     work_shared(b, copies, 16, 1);
     issue(w, 2 * copies);
     work_barrier(b);

@@ -104,7 +104,7 @@ static void multiply(ProgramWork *w, const TileOp *op)
            cycles = work_product_cycles(b, factor, operations,
                                         product_percent(w->d->target, rows, factor));
     if (work_reads_windows(op->inst))
-        cycles /= costs.tileir_window_share;
+        cycles /= costs.tileir_window_fraction;
     if (!is_async)
         read_fragments(w, op, rows);
     for (int i = 0; i < 2; i++) {

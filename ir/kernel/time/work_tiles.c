@@ -374,7 +374,8 @@ double work_core_cycles(const WorkBuilder *b, const TensorCore *core)
 {
     DType factor = core->types[TENSOR_A];
     return work_product_cycles(b, factor, 2.0 * core->m * core->n * core->k,
-                               product_mma_percent(b->rates, factor) * costs.tile_share);
+                               product_mma_percent(b->rates, factor) *
+                                   costs.tile_fraction);
 }
 
 bool work_reads_windows(const Instruction *product)
@@ -402,9 +403,10 @@ double work_async_products(WorkBuilder *b, const TileMapping *m, bool loads_left
     work_shared(b, bytes / 16 / (WARPGROUP_WARPS * TARGET_WARP), 16, 1);
     if (!overlaps)
         work_wait(b, *times * costs.shared_cycles); /* for the groups' ends */
-    return work_product_cycles(
-        b, factor, 2 * rows * columns * terms,
-        b->rates->async_mma * (overlaps ? costs.tile_overlap_share : costs.tile_share));
+    return work_product_cycles(b, factor, 2 * rows * columns * terms,
+                               b->rates->async_mma * (overlaps
+                                                          ? costs.tile_overlap_fraction
+                                                          : costs.tile_fraction));
 }
 
 /* The side whose tiles are in groups. */
@@ -450,7 +452,7 @@ static void multiply_by_warpgroups(const Product *p, const TileMapping *m)
         cycles = work_async_products(b, m, true, tile_steps_overlap(m), &times) *
                  part_multiplied(p, m);
     if (work_reads_windows(p->plan->inst))
-        cycles /= costs.tile_window_share;
+        cycles /= costs.tile_window_fraction;
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / (double)tile_warps(m));
     work_instructions(b, (OpCost){.alu = 8, .cycles = costs.alu_cycles}, times);
 }
@@ -474,7 +476,7 @@ static void multiply_stage(const Product *p, const TileMapping *m)
     work_shared(b, bytes / 16, 16, 1);
     double cycles = work_core_cycles(b, m->core);
     if (work_reads_windows(p->plan->inst))
-        cycles /= costs.tile_window_share;
+        cycles /= costs.tile_window_fraction;
     const uint32_t dims[] = {m->row, m->column, m->term};
     const uint32_t sizes[] = {m->core->m, m->core->n, m->core->k};
     for (int i = 0; i < 3; i++)

@@ -89,7 +89,7 @@ static void multiply(const WideWork *w, double steps)
            operations = 2 * sums * steps * TAPS_STEP,
            percent = w->p->core == NULL ? b->rates->async_mma
                                         : product_mma_percent(b->rates, type),
-           share = in_memory ? costs.tensor_memory_share : costs.tile_share;
+           share = in_memory ? costs.tensor_memory_fraction : costs.tile_fraction;
     /* by four warps each, or by one thread of the block */
     double warps = in_memory ? b->warps : WARPGROUP_WARPS,
            cycles = work_product_cycles(b, type, operations, percent * share);

@@ -11,7 +11,7 @@ static const char group_key[] = "_scheduling_group_id";
 static const char validation_key[] = "_xla_send_recv_validation";
 
 /* "N" or "N:iteration"; false: none, or "noop". */
-static bool group_of(const Instruction *inst, int64_t *number, const char **rest)
+static bool group_of(const Instruction *inst, int64_t *number, const char **suffix)
 {
     const char *text =
         inst->attr_count != 0 ? inst_frontend_attribute(inst, group_key) : NULL;
@@ -19,7 +19,7 @@ static bool group_of(const Instruction *inst, int64_t *number, const char **rest
         return false;
     char *end;
     *number = strtoll(text, &end, 10);
-    *rest = end;
+    *suffix = end;
     return *number < INT64_MAX; /* that stands for all larger ones */
 }
 
@@ -37,9 +37,9 @@ static bool step_over_all(const Computation *comp, FreshIds *ids)
     bool changed = false;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         int64_t number;
-        const char *rest;
+        const char *suffix;
         changed |= step_over(&ids->channel, inst_int(inst, ATTR_CHANNEL_ID, 0));
-        if (group_of(inst, &number, &rest))
+        if (group_of(inst, &number, &suffix))
             changed |= step_over(&ids->group, number);
     }
     return changed;
@@ -153,9 +153,9 @@ static Renumbering renumber_groups(FreshIds *ids, Instruction *const *list,
 {
     Renumbering r = {0};
     int64_t number;
-    const char *rest;
+    const char *suffix;
     for (uint32_t i = 0; i < count; i++) {
-        if (group_of(list[i], &number, &rest))
+        if (group_of(list[i], &number, &suffix))
             add_number(&r, number, scratch);
     }
     choose_numbers(&r, &ids->group);
@@ -177,28 +177,29 @@ static Renumbering renumber_transfers(FreshIds *ids, Instruction *const *list,
 static void set_group(Instruction *inst, const Renumbering *r)
 {
     int64_t number;
-    const char *rest;
-    if (group_of(inst, &number, &rest))
+    const char *suffix;
+    if (group_of(inst, &number, &suffix))
         inst_set_frontend_attribute(inst, group_key,
                                     arena_printf(inst->parent->module->arena, "%lld%s",
-                                                 (long long)new_number(r, number), rest));
+                                                 (long long)new_number(r, number),
+                                                 suffix));
 }
 
 static void drop_group(Instruction *inst)
 {
     int64_t number;
-    const char *rest;
-    if (group_of(inst, &number, &rest))
+    const char *suffix;
+    if (group_of(inst, &number, &suffix))
         inst_set_frontend_attribute(inst, group_key, NULL);
 }
 
 bool step_has_groups(Instruction *const *list, uint32_t count)
 {
     int64_t number;
-    const char *rest;
+    const char *suffix;
     bool has = false;
     for (uint32_t i = 0; i < count && !has; i++)
-        has = list[i] != NULL && group_of(list[i], &number, &rest);
+        has = list[i] != NULL && group_of(list[i], &number, &suffix);
     return has;
 }
 
