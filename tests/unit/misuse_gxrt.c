@@ -488,6 +488,10 @@ static void test_buffers(void **state)
         b = *whole;
         b.dtype = "";
         invalid(gxrt_execute(f.session, 1, &run), "the buffer holds ");
+        b = *whole;
+        b.dims = (const int64_t[]){COUNT, 1};
+        b.rank = 2;
+        invalid(gxrt_execute(f.session, 1, &run), "the buffer has rank 2, not 1");
     }
     gxrt_buffer gone = f.argument;
     ok(gxrt_allocate(f.session, 0, BYTES, &gone.data));

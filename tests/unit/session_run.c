@@ -106,6 +106,7 @@ static void test_undefined(void **state)
     uint32_t in = maker_value(&m, false, 8, PLAN_NONE, PLAN_ALIAS_NONE),
              out = maker_value(&m, true, 1, PLAN_NONE, PLAN_ALIAS_NONE);
     assert_int_equal(m.b.slices[in].allocation, PLAN_TEMP);
+    maker_allocation(&m, PLAN_TEMP, 0, 0); /* has no contents to lose */
     maker_command(&m, PLAN_COPY, 0, (PlanArg[]){writes(out), reads(source)}, 2);
     Program p = open_program(&m, "", 0);
     gxrt_session *s = open_session(&p);
