@@ -444,6 +444,38 @@ static void wrong_buffer(Fixture *f, gxrt_buffer b, const char *says)
     expect_works(f);
 }
 
+static void refuse_after_good(Fixture *f, const gxrt_run *run, const char *says)
+{
+    expect_works(f);
+    invalid(gxrt_execute(f->session, 1, run), says);
+}
+
+/* What the last run has had is looked at again where something differs. */
+static void wrong_again(Fixture *f)
+{
+    for (int i = 0; i < 2; i++) {
+        gxrt_run run = f->run;
+        const gxrt_buffer *whole = i ? run.results : run.arguments;
+        gxrt_buffer b = *whole;
+        *(i ? &run.results : &run.arguments) = &b;
+        b.bytes = BYTES - 1;
+        refuse_after_good(f, &run, "has 3999 bytes, 4000 are needed");
+        b = *whole;
+        b.struct_size = sizeof b - 1;
+        refuse_after_good(f, &run, "struct_size of its gxrt_buffer");
+        b = *whole;
+        b.dtype = "";
+        refuse_after_good(f, &run, "the buffer holds ");
+        b = *whole;
+        b.dims = (const int64_t[]){COUNT, 1};
+        b.rank = 2;
+        refuse_after_good(f, &run, "the buffer has rank 2, not 1");
+        b = *whole;
+        b.data = (char *)b.data + 1;
+        refuse_after_good(f, &run, "must be aligned");
+    }
+}
+
 static void test_buffers(void **state)
 {
     static char mine[BYTES + 512];
@@ -474,25 +506,7 @@ static void test_buffers(void **state)
     b = f.argument;
     b.struct_size = sizeof b - 1;
     wrong_buffer(&f, b, "struct_size of its gxrt_buffer");
-    for (int i = 0; i < 2; i++) { /* of what the last run has had, less */
-        gxrt_run run = f.run;
-        const gxrt_buffer *whole = i ? f.run.results : f.run.arguments;
-        *(i ? &run.results : &run.arguments) = &b;
-        b = *whole;
-        expect_works(&f);
-        b.bytes = BYTES - 1;
-        invalid(gxrt_execute(f.session, 1, &run), "has 3999 bytes, 4000 are needed");
-        b = *whole;
-        b.struct_size = sizeof b - 1;
-        invalid(gxrt_execute(f.session, 1, &run), "struct_size of its gxrt_buffer");
-        b = *whole;
-        b.dtype = "";
-        invalid(gxrt_execute(f.session, 1, &run), "the buffer holds ");
-        b = *whole;
-        b.dims = (const int64_t[]){COUNT, 1};
-        b.rank = 2;
-        invalid(gxrt_execute(f.session, 1, &run), "the buffer has rank 2, not 1");
-    }
+    wrong_again(&f);
     gxrt_buffer gone = f.argument;
     ok(gxrt_allocate(f.session, 0, BYTES, &gone.data));
     gxrt_free(f.session, 0, gone.data);
