@@ -401,9 +401,22 @@ static void no_event(void *user, const gxrt_event *event)
     (void)user, (void)event;
 }
 
-/* Measuring does not hide that a command before has failed. */
-static gxrt_status profile_streams(gxrt_session *s)
+static int agree(void *user, const char *dtype, const void *wanted, const void *found,
+                 size_t bytes)
 {
+    (void)user, (void)dtype, (void)wanted, (void)found, (void)bytes;
+    return 1;
+}
+
+static void no_trial(void *user, const gxrt_trial *trial)
+{
+    (void)user, (void)trial;
+}
+
+static gxrt_status measure_streams(gxrt_session *s, bool tunes)
+{
+    static const gxrt_tuner tuner = {
+        .struct_size = sizeof tuner, .agree = agree, .trial = no_trial};
     gxrt_buffer b[3];
     gxrt_status st = GXRT_OK;
     for (size_t i = 0; i < 3; i++) {
@@ -413,7 +426,8 @@ static gxrt_status profile_streams(gxrt_session *s)
     const gxrt_run run = {sizeof run, NULL, b, 1, b + 1, 2};
     if (st == GXRT_OK) {
         memset(b[0].data, 0, 16);
-        st = gxrt_profile(s, 1, &run, no_event, NULL);
+        st = tunes ? gxrt_tune(s, 1, &run, &tuner)
+                   : gxrt_profile(s, 1, &run, no_event, NULL);
     }
     int stop = fake_fail_at;
     fake_fail_at = 0;
@@ -423,6 +437,17 @@ static gxrt_status profile_streams(gxrt_session *s)
     return st;
 }
 
+/* Measuring does not hide that a command before has failed. */
+static gxrt_status profile_streams(gxrt_session *s)
+{
+    return measure_streams(s, false);
+}
+
+static gxrt_status tune_streams(gxrt_session *s)
+{
+    return measure_streams(s, true);
+}
+
 static void test_fail_every_call(void **state)
 {
     (void)state;
@@ -430,6 +455,7 @@ static void test_fail_every_call(void **state)
     fail_every_call(predicate_program, use_predicate, false);
     fail_every_call(stream_program, use_streams, false);
     fail_every_call(stream_program, profile_streams, false);
+    fail_every_call(stream_program, tune_streams, false);
     fake_driver = 13010; /* that compiles PTX and bytecode */
     fail_every_call(portable_program, use_addition, true);
     fake_driver = 13000;
