@@ -21,6 +21,8 @@
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
 
+#define NEAR 1.01 /* of a bound that no kernel quite reaches */
+
 enum { LEAST_SUM = 32 /* terms */, MOST_ROWS = 8 };
 
 typedef struct Side {
@@ -130,31 +132,47 @@ static Products find_products(Rewriter *r, const Side *side, uint32_t matrix)
     return p;
 }
 
-/* Of the sum, at best: the matrix through memory, or each product and its operands' conversions. */
-static double sum_seconds(const Rewriter *r, const Instruction *dot, double products)
+/* Of the sum, at best: the arrays through memory, the matrix through L2 for each row, for rows are results of their
+ * own, or each product and its operands' conversions. */
+static double sum_seconds(const Rewriter *r, const Instruction *dot, const Side *matrix,
+                          double rows)
 {
     const GpuModel *device = r->cx->target->device;
+    const GpuRates *rates = gpu_rates(device);
     OpCost one = op_cost(OP_MULTIPLY, DT_F32), sum = op_cost(OP_ADD, DT_F32),
            widen = convert_cost(dot->operands[0]->shape->dtype, DT_F32);
     double each = one.fma + sum.fma + widen.alu + widen.fma + widen.mufu;
-    double bytes = (double)shape_bytes(dot->operands[0]->shape) +
-                   (double)shape_bytes(dot->operands[1]->shape);
+    double bytes = (double)shape_bytes(dot->shape);
+    for (uint32_t i = 0; i < 2; i++)
+        bytes += (double)shape_bytes(dot->operands[i]->shape);
     double memory = cost_seconds_of_bytes(device, bytes);
+    double l2 = rows * (double)shape_bytes(matrix->x->shape) /
+                (rates->l2_bytes * rates->mhz * 1e6);
+    double products = rows * (double)shape_elements(matrix->x->shape);
     double issue =
         1e-12 * (double)cost_ps_of_instructions(device, (int64_t)(each * products));
-    return costs.launch_seconds + (memory > issue ? memory : issue);
+    double most = memory > issue ? memory : issue;
+    return costs.launch_seconds + (most > l2 ? most : l2);
+}
+
+/* Tensor cores multiply the factors as they are. */
+static bool is_narrow(const Instruction *dot)
+{
+    return dtype_info[dot->operands[0]->shape->dtype].bits <= 16 &&
+           dtype_info[dot->operands[1]->shape->dtype].bits <= 16;
 }
 
 /* The kernel on tensor cores, where a few rows are more work for all others than the matrix takes in memory; else
  * NULL. */
-static Instruction *tile_kernel(const Rewriter *r, Instruction *dot, double products)
+static Instruction *tile_kernel(const Rewriter *r, Instruction *dot, const Side *matrix,
+                                double rows)
 {
     Candidates all;
     if (r->cx->target->tiles == TILES_NONE)
         return NULL;
     candidates_find(dot, NULL, r->cx->target, r->cx->products, &all);
     const Candidate *tile = candidates_by(&all, CANDIDATE_TILE);
-    if (tile == NULL || tile->seconds > sum_seconds(r, dot, products))
+    if (tile == NULL || tile->seconds > sum_seconds(r, dot, matrix, rows) * NEAR)
         return NULL;
     Instruction *fusion = fusion_wrap(dot);
     kernel_kind_set(fusion, kernel_kind_find(tile->name, strlen(tile->name)));
@@ -175,8 +193,9 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
         dot->shape->rank + side[0].sum.count > KERNEL_MOST_RANK ||
         (rows > 1 && elements < r->cx->settings->library_dot_work / rows))
         return NULL;
-    Instruction *tile =
-        rows > 1 ? tile_kernel(r, dot, (double)elements * (double)rows) : NULL;
+    Instruction *tile = rows > 1 || is_narrow(dot)
+                            ? tile_kernel(r, dot, &side[matrix], (double)rows)
+                            : NULL;
     if (tile != NULL)
         return tile;
     Products p = find_products(r, side, matrix);

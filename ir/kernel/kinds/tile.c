@@ -10,6 +10,8 @@
 
 #define LEAST_SIDE                                                                       \
     3 /* of the result, the shorter way: a tile of 8 is worth it with some of it unused */
+#define MANY_PAIRS                                                                       \
+    (1 << 25) /* of so large a matrix memory is the bound, however few rows */
 #define LEAST_TERMS 16
 #define ROW_BYTES 128 /* of a factor's row in a stage */
 #define MOST_STAGES 4
@@ -455,7 +457,10 @@ static bool is_large_enough(FusionFacts *f, const Instruction *hero)
     if (!factor_type_find(hero, f->target, &factor))
         return false;
     const ContractionPlan *p = contraction_plan(f->arena, hero);
-    return p->y.size >= LEAST_SIDE && p->x.size >= LEAST_SIDE && p->depth >= LEAST_TERMS;
+    int64_t side = p->y.size < p->x.size ? p->y.size : p->x.size,
+            other = p->y.size < p->x.size ? p->x.size : p->y.size;
+    double pairs = (double)p->batch_size * (double)other * (double)p->depth;
+    return (side >= LEAST_SIDE || pairs >= MANY_PAIRS) && p->depth >= LEAST_TERMS;
 }
 
 /* Building the program takes longest, so a kernel that is not wanted is refused before. */
