@@ -3,8 +3,9 @@
 # %gxc checks after each pass what it kept (--lint).
 # Features: shared (libgxc.so can be loaded into python: no sanitizer), jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
 # driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, tileir (CUDA Tile IR's
-# assembler), emu, asan, chromium (%chromium), fish, zsh.
+# assembler), nvdisasm (%nvdisasm; make check-sass fetches it), emu, asan, chromium (%chromium), fish, zsh.
 import ctypes
+import glob
 import importlib.util
 import os
 import shutil
@@ -50,6 +51,11 @@ for folder in (os.path.join(build, "tileir", "bin"), os.path.dirname(os.path.rea
         config.available_features.add("tileir")
         config.substitutions.append(("%tileirdisasm", disassembler))
         break
+disassemblers = [shutil.which("nvdisasm"), "/usr/local/cuda/bin/nvdisasm", *glob.glob(f"{build}/sass/lib/python*/site-packages/nvidia/cu*/bin/nvdisasm")]
+for path in (p for p in disassemblers if p and os.path.exists(p)):
+    config.available_features.add("nvdisasm")
+    config.substitutions.append(("%nvdisasm", path))
+    break
 ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
 headers = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(ptxas))), "include")
 if os.path.exists(os.path.join(headers, "nvtx3", "nvToolsExtMem.h")):

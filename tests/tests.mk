@@ -9,6 +9,7 @@
 #   make check-python   the package and its wheel against JAX on the CPU
 #   make check-torch    models of PyTorch against PyTorch on the CPU (downloads some gigabytes)
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
+#   make check-sass     tensor-core instructions and spills in the SASS of programs: ARGS="FOLDER --targets sm_90a -- -O2"
 #   make faults         every call of the system fails once: memory, files, processes, threads
 #   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is
 #   make rows           row of the specification -> its tests; one without a test is an error
@@ -19,7 +20,7 @@ FUZZ_C  := $(wildcard tests/fuzz/*.c)
 FUZZ_RT := execute api store file world
 FUZZ_EMU := device emulator
 MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(patsubst %,tests/fuzz/%.c,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZ_C)))
-.PHONY: check-torch fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check-sass check-torch fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -53,6 +54,13 @@ $(B)/xla/bin/python:
 	python3 -m venv $(B)/xla && $(B)/xla/bin/pip install -q jax
 check-xla: $(B)/xla/bin/python $(B)/tests/random $(GXC) $(GXRUN)
 	@$< tests/xla/check.py $(B) $(or $(ARGS),--seconds 120)
+
+# What SASS says of programs: nvdisasm, where the machine has none, from PyPI.
+$(B)/sass/bin/python:
+	python3 -m venv $(B)/sass && $(B)/sass/bin/pip install -q nvidia-cuda-nvdisasm
+SASS = $(or $(wildcard /usr/local/cuda/bin/nvdisasm),$(shell command -v nvdisasm),$(B)/sass/bin/python)
+check-sass: $(GXC) $(SASS)
+	@python3 tests/tensor_cores.py $(B) $(or $(ARGS),tests/codegen/wide-tiles.hlo --targets sm_90a)
 
 # The Python package, installed from its wheel, in an environment of the pinned wheels of PyPI. With it `make check`
 # runs these tests, too.
