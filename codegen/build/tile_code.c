@@ -11,7 +11,8 @@ static bool add_kernel(TileIrModule *m, Arena *a, const Target *target,
 {
     TileIrHints hints;
     TileProgram *p = kernel_tileir_program(r->design, a, &hints, &out->why);
-    if (p == NULL || !tileir_lower(m, p, r, target, &hints, &out->why))
+    if (p == NULL || !tileir_lower(m, p, kernel_tileir_piece(r->design, a, &hints), r,
+                                   target, &hints, &out->why))
         return false;
     out->blocks = (uint32_t)tile_blocks(p);
     return true;

@@ -589,24 +589,97 @@ static bool has_types(TileIrLower *l, const Target *target)
     return true;
 }
 
-static bool lower_body(TileIrLower *l)
+static bool make_stores(TileIrLower *l)
+{
+    for (uint32_t i = 0; i < l->p->body.count; i++) {
+        const TileOp *op = l->p->body.ops[i];
+        l->at = l->blocks[0];
+        if (op->kind == TILE_STORE && !tileir_store(l, op))
+            return false;
+    }
+    return true;
+}
+
+/* The dimension along which tiles of `piece` are smaller, and how many of them a tile is; 0: the last tile is none. */
+static int64_t pieces_of(const TileProgram *p, const TileProgram *piece, uint32_t *dim)
+{
+    for (uint32_t d = 0; d < p->dim_count; d++) {
+        if (p->dims[d].size != piece->dims[d].size)
+            *dim = d;
+    }
+    int64_t pieces = p->dims[*dim].size / piece->dims[*dim].size;
+    return tile_count(&piece->dims[*dim]) == pieces * tile_count(&p->dims[*dim]) ? pieces
+                                                                                 : 0;
+}
+
+/* What the loop of the whole leaves, as far as a piece has it. */
+static void name_finals(const TileIrLower *whole, TileIrLower *l, uint32_t dim,
+                        int64_t number)
+{
+    for (uint32_t i = 0; i < l->p->op_count; i++) {
+        const TileOp *op = l->ops[i];
+        for (uint32_t k = 0; op != NULL && k < whole->p->op_count; k++) {
+            const TileOp *of = whole->ops[k];
+            if (of == NULL || of->kind != TILE_FINAL || op->kind != TILE_FINAL ||
+                of->number != op->number)
+                continue;
+            const TileIrMemo *m = whole->memo[k];
+            int64_t sizes[TILE_MOST_DIMS];
+            uint32_t along = 0;
+            for (uint32_t d = 0; d < m->order.rank; d++) {
+                sizes[d] = l->p->dims[m->order.dims[d]].size;
+                along = m->order.dims[d] == dim ? d : along;
+            }
+            remember(l, op, &m->order, tileir_part(l, m->tile, sizes, along, number));
+        }
+    }
+}
+
+/* A thread has no room for all that a tile's stores take at once. */
+static bool make_pieces(TileIrLower *whole, const TileProgram *piece, uint32_t dim,
+                        int64_t count)
+{
+    TileIrLower l = *whole;
+    size_t ops = (size_t)piece->op_count + 1;
+    l.p = piece;
+    l.ops = ARENA_ARRAY(l.arena, const TileOp *, ops);
+    number_ops(&l, &piece->body);
+    for (int64_t i = 0; i < count; i++) {
+        l.memo = ARENA_ARRAY(l.arena, TileIrMemo *, ops);
+        l.at = l.blocks[0];
+        const TileIrTile *first =
+            tileir_binary(&l, TILEIR_MULI, whole->tile[dim], integer(&l, count));
+        l.tile[dim] = tileir_binary(&l, TILEIR_ADDI, first, integer(&l, i));
+        name_finals(whole, &l, dim, i);
+        if (!make_stores(&l)) {
+            whole->why = l.why;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool lower_body(TileIrLower *l, const TileProgram *piece)
 {
     for (uint32_t i = 0; i < l->p->body.count; i++) {
         const TileOp *op = l->p->body.ops[i];
         l->at = l->blocks[0];
         if (op->kind == TILE_LOOP && !make_loop(l, op))
             return false;
-        if (op->kind == TILE_STORE && !tileir_store(l, op))
-            return false;
     }
+    uint32_t dim = 0;
+    int64_t pieces = piece != NULL ? pieces_of(l->p, piece, &dim) : 0;
+    if (pieces > 1 ? !make_pieces(l, piece, dim, pieces) : !make_stores(l))
+        return false;
     TileIrOp *end = bytecode_op_counted(l->m, TILEIR_RETURN, 0, NULL);
     bytecode_operand_count(end, 0);
     bytecode_append(l->blocks[0], end);
     return l->why == NULL;
 }
 
-bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
-                  const Target *target, const TileIrHints *hints, const char **why)
+bool tileir_lower(TileIrModule *m, const TileProgram *p, const TileProgram *piece,
+                  const KernelRequest *r, const Target *target, const TileIrHints *hints,
+                  const char **why)
 {
     TileIrLower l = {.arena = p->arena, .m = m, .p = p, .r = r};
     uint32_t *types = ARENA_ARRAY(l.arena, uint32_t, (size_t)r->arg_count + 1);
@@ -620,7 +693,7 @@ bool tileir_lower(TileIrModule *m, const TileProgram *p, const KernelRequest *r,
     l.blocks[0] = l.at = bytecode_kernel(m, r->name, r->arg_count, types, hints, gpu);
     set_arguments(&l, elements);
     set_tiles(&l);
-    bool done = has_types(&l, target) && lower_body(&l);
+    bool done = has_types(&l, target) && lower_body(&l, piece);
     *why = l.why;
     return done;
 }

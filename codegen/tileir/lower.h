@@ -75,6 +75,9 @@ const TileIrTile *tileir_resize(TileIrLower *l, const TileIrTile *x, TileIrScala
 const TileIrTile *tileir_number(TileIrLower *l, double value, const TileIrTile *like);
 const TileIrTile *tileir_reshape(TileIrLower *l, const TileIrTile *x, uint32_t rank,
                                  const int64_t *sizes);
+/* Of the parts of these sizes that a tile has along a dimension, one. */
+const TileIrTile *tileir_part(TileIrLower *l, const TileIrTile *x, const int64_t *sizes,
+                              uint32_t dim, int64_t number);
 const TileIrTile *tileir_spread(TileIrLower *l, const TileIrTile *x,
                                 const int64_t *sizes);
 /* An operation on two tiles whose sizes differ where one of them has 1. */

@@ -145,6 +145,24 @@ const TileIrTile *tileir_reshape(TileIrLower *l, const TileIrTile *x, uint32_t r
     return make_shaped(l, TILEIR_RESHAPE, x->element, NULL, 1, &x, rank, sizes);
 }
 
+const TileIrTile *tileir_part(TileIrLower *l, const TileIrTile *x, const int64_t *sizes,
+                              uint32_t dim, int64_t number)
+{
+    if (x == NULL)
+        return NULL;
+    uint32_t type = tileir_type(l, x->element, x->rank, sizes);
+    TileIrOp *o = bytecode_op_counted(l->m, TILEIR_EXTRACT, 1, &type);
+    const TileIrTile *at[TILEIR_MOST_RANK];
+    for (uint32_t i = 0; i < x->rank; i++)
+        at[i] = tileir_bits(l, TILEIR_I32, i == dim ? (uint64_t)number : 0, 0, NULL);
+    bytecode_operand_count(o, 1 + x->rank);
+    bytecode_operand(o, x->value);
+    for (uint32_t i = 0; i < x->rank; i++)
+        bytecode_operand(o, at[i]->value);
+    bytecode_append(l->at, o);
+    return tileir_tile_of(l, o, 0, x->element, x->rank, sizes);
+}
+
 const TileIrTile *tileir_spread(TileIrLower *l, const TileIrTile *x, const int64_t *sizes)
 {
     if (x == NULL || same_sizes(x, x->rank, sizes))

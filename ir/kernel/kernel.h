@@ -119,12 +119,18 @@ struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
 typedef struct TileIrHints {
     uint32_t warps;  /* that shall multiply, of each block; 0: any number */
     uint32_t blocks; /* of a cluster, which makes a tile together */
+    int64_t
+        columns; /* what stands behind the loop is made for so many at a time; 0: all */
 } TileIrHints;
 
 /* The program of a tiled kernel for CUDA Tile IR, with tiles of its own, made in `a`. NULL: *why says what is in the
  * way, as static text. */
 struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
                                           TileIrHints *hints, const char **why);
+
+/* The same with tiles of hints->columns columns; NULL: all are made at a time. */
+struct TileProgram *kernel_tileir_piece(const KernelDesign *d, Arena *a,
+                                        const TileIrHints *hints);
 
 /* CUDA Tile IR shall make it: its assembler is at hand, and either the model of time finds its kernel faster than
  * ours or nothing else is wanted. */

@@ -303,6 +303,11 @@ class Kernel:
                         source[d] = at[i]
                     data.append(x.data[offset_of(source, x.shape)])
             names[outs[0]] = Tile(x.kind, shape, data)
+        elif name == "extract":
+            x = arg(0)
+            first = [names[a].data[0] * size for a, size in zip(args[1:], shape)]
+            names[outs[0]] = Tile(x.kind, shape, [x.data[offset_of([f + i for f, i in zip(first, at)], x.shape)]
+                                                  for at in places(shape)])
         elif name == "make_tensor_view":
             view = View()
             view.pointer = arg(0)

@@ -14,6 +14,9 @@
     64 /* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
 #define LEAST_DEPTH 16
 #define MANY_WARPS 8
+/* Sums come from tensor memory a row to a thread, which has no registers for more beside what is made of them. */
+#define MANY_COLUMNS 128
+#define PIECE_COLUMNS 64
 #define WARP_SUMS 4096 /* in a warp's registers, f32, without spills */
 
 /* Two blocks of a cluster, each with half of the rows and of the columns in its shared memory, multiply all rows by all
@@ -103,8 +106,7 @@ static size_t choose_shape(const KernelDesign *d)
     return best;
 }
 
-static TileProgram *product_program(const KernelDesign *d, Arena *a, TileIrHints *hints,
-                                    const char **why)
+static TileConfig product_config(const KernelDesign *d, TileIrHints *hints)
 {
     const TilePlan *p = d->plan.tile;
     size_t shape = choose_shape(d);
@@ -114,7 +116,28 @@ static TileProgram *product_program(const KernelDesign *d, Arena *a, TileIrHints
         c.k *= 2;
     hints->warps = warps_for(d->target, sum_registers(d, c.m, c.n));
     hints->blocks = shapes[shape].blocks;
+    if (target_has(d->target, FEATURE_TCGEN05) && c.n > MANY_COLUMNS)
+        hints->columns = PIECE_COLUMNS;
+    return c;
+}
+
+static TileProgram *product_program(const KernelDesign *d, Arena *a, TileIrHints *hints,
+                                    const char **why)
+{
+    TileConfig c = product_config(d, hints);
     return tile_build(a, d->fusion, &c, why);
+}
+
+struct TileProgram *kernel_tileir_piece(const KernelDesign *d, Arena *a,
+                                        const TileIrHints *hints)
+{
+    if (hints->columns == 0)
+        return NULL;
+    TileIrHints unused = {0};
+    const char *why;
+    TileConfig c = product_config(d, &unused);
+    c.n = hints->columns;
+    return tile_build(a, d->fusion, &c, &why);
 }
 
 /* Scores and sums are in registers together. */
