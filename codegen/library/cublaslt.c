@@ -88,6 +88,12 @@ static uint32_t epilogue(const MatmulCall *call)
     return bits != 0 ? bits : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+static const uint32_t scale_modes[] = {
+    [MATMUL_PRODUCT] = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+    [MATMUL_ROWS] = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F,
+    [MATMUL_PIECES] = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+    [MATMUL_SQUARES] = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F};
+
 /* C is what is added, a row-major result is column-major for the library: its rows are our last
  * dimension, along which the bias lies. */
 static PlanMatmul describe(const Variant *v, const MatmulCall *call)
@@ -114,8 +120,8 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
     m.b = operand(lhs, &s.lhs, s.k, s.m);
     m.b.transpose = s.lhs.k_first;
     m.c = m.d = matrix(result, s.n, s.m, false);
-    if (call->scales_rows)
-        m.a.scale_mode = m.b.scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    m.a.scale_mode = scale_modes[call->scaling[0]];
+    m.b.scale_mode = scale_modes[call->scaling[1]];
     return m;
 }
 
@@ -234,7 +240,7 @@ void cublaslt_add_matmul(Variant *v, const Instruction *inst)
                      ? PLAN_MATMUL_BIAS
                      : PLAN_MATMUL_AUX;
     add_command(v, inst, &m, args, second,
-                call.scales_rows ? LEAST_VERSION_ROWS : LEAST_VERSION);
+                call.scaling[0] != MATMUL_PRODUCT ? LEAST_VERSION_ROWS : LEAST_VERSION);
 }
 
 void cublaslt_add_block_scaled(Variant *v, const Instruction *call)

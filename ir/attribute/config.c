@@ -7,7 +7,7 @@
 
 typedef enum {
     WHO_FUSION,
-    WHO_MADE,        /* dots, convolutions, and fusions of them */
+    WHO_MADE,        /* dots, scaled or not, convolutions, and fusions of them */
     WHO_CONTRACTION, /* dots, scaled ones too, and convolutions */
     WHO_WHILE,
     WHO_COLLECTIVE, /* and transfers, and what starts or ends one */
@@ -361,8 +361,9 @@ static bool may_have(const Instruction *inst, ConfigKey key)
     case WHO_FUSION:
         return inst->op == OP_FUSION;
     case WHO_MADE:
-        return inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
-               inst->op == OP_FUSION || inst->op == OP_CUSTOM_CALL;
+        return inst->op == OP_DOT || inst->op == OP_SCALED_DOT ||
+               inst->op == OP_CONVOLUTION || inst->op == OP_FUSION ||
+               inst->op == OP_CUSTOM_CALL;
     case WHO_CONTRACTION:
         return inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
                inst->op == OP_SCALED_DOT;

@@ -338,9 +338,9 @@ static bool take_scale(const Instruction *fusion, const Instruction *broadcast,
     bool is_first = out->scales[0] == NULL && out->scales[1] == NULL;
     uint32_t i = is_by_rows ? scale == MATMUL_BY_ROWS_OF_LHS : out->scales[0] != NULL;
     if (scale == MATMUL_NO_SCALE || out->scales[i] != NULL ||
-        (!is_first && is_by_rows != out->scales_rows))
+        (!is_first && is_by_rows != (out->scaling[0] == MATMUL_ROWS)))
         return false;
-    out->scales_rows = is_by_rows;
+    out->scaling[0] = out->scaling[1] = is_by_rows ? MATMUL_ROWS : MATMUL_PRODUCT;
     out->scales[i] = outside(fusion, x);
     return out->scales[i] != NULL;
 }
@@ -377,7 +377,80 @@ static bool scaled_call(const Instruction *fusion, MatmulCall *out)
             return false;
     }
     return out->lhs != NULL && out->rhs != NULL && shape_is_row_major(fusion->shape) &&
-           (!out->scales_rows || (out->scales[0] != NULL && out->scales[1] != NULL));
+           (out->scaling[0] != MATMUL_ROWS ||
+            (out->scales[0] != NULL && out->scales[1] != NULL));
+}
+
+/* An array of two dimensions, row-major, of f32. */
+static bool is_scales(const Shape *s, int64_t rows, int64_t columns)
+{
+    return s->dtype == DT_F32 && s->rank == 2 && s->dims[0] == rows &&
+           s->dims[1] == columns && shape_is_row_major(s);
+}
+
+static bool is_turned(const Instruction *x)
+{
+    Ints order = inst_ints(x, ATTR_DIMENSIONS);
+    return x->op == OP_TRANSPOSE && order.count == 2 && order.data[0] == 1;
+}
+
+static bool slice_is_first(const Instruction *slice)
+{
+    const SliceSpec *s = inst_attr(slice, ATTR_SLICE)->slice;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->dims[i].start != 0 || s->dims[i].stride != 1)
+            return false;
+    }
+    return true;
+}
+
+/* Scales of factor `i` of a scaled-dot, as the library wants them, brought into the order that the program has. */
+static bool take_blocks(const Instruction *fusion, uint32_t i, MatmulCall *out)
+{
+    const Instruction *x = out->dot->operands[2 + i];
+    const Shape *factor = out->dot->operands[i]->shape;
+    int64_t rows = factor->dims[0], blocks = factor->dims[1] / MATMUL_BLOCK;
+    const Instruction *stored = x->op == OP_PARAMETER ? x : x->operands[0];
+    out->scales[!i] = outside(fusion, stored);
+    if (out->scales[!i] == NULL)
+        return false;
+    const Shape *has = stored->shape;
+    if (is_turned(x) && is_scales(x->shape, rows, blocks) &&
+        is_scales(has, blocks, rows)) {
+        out->scaling[!i] = MATMUL_PIECES;
+        return true;
+    }
+    out->scaling[!i] = MATMUL_SQUARES;
+    return rows % MATMUL_BLOCK == 0 && is_scales(x->shape, rows / MATMUL_BLOCK, blocks) &&
+           is_scales(has, rows / MATMUL_BLOCK, (blocks + 3) / 4 * 4) &&
+           (x == stored || (x->op == OP_SLICE && slice_is_first(x)));
+}
+
+static bool has_rows_of_blocks(const Instruction *dot, uint32_t i)
+{
+    const Shape *s = dot->operands[i]->shape;
+    Ints sums =
+        inst_ints(dot, i == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
+    return s->rank == 2 && is_f8(s->dtype) && sums.count == 1 && sums.data[0] == 1 &&
+           s->dims[1] % MATMUL_BLOCK == 0;
+}
+
+/* Of a scaled-dot, rounded to 16 bits. */
+static bool blocks_call(const Instruction *fusion, MatmulCall *out)
+{
+    const Instruction *x = inst_called(fusion, 0)->root;
+    if (x->op == OP_CONVERT && dtype_is_half(x->shape->dtype))
+        x = x->operands[0];
+    if (x->op != OP_SCALED_DOT || !is_marked(x) || x->shape->dtype != DT_F32 ||
+        !has_rows_of_blocks(x, 0) || !has_rows_of_blocks(x, 1))
+        return false;
+    out->dot = x;
+    out->lhs = outside(fusion, x->operands[0]);
+    out->rhs = outside(fusion, x->operands[1]);
+    return out->lhs != NULL && out->rhs != NULL && take_blocks(fusion, 0, out) &&
+           take_blocks(fusion, 1, out) &&
+           (out->scaling[0] == MATMUL_PIECES || out->scaling[1] == MATMUL_PIECES) &&
+           shape_is_row_major(fusion->shape);
 }
 
 /* What stands beside the first result. */
@@ -439,7 +512,7 @@ bool matmul_call_of(const Instruction *inst, MatmulCall *out)
     if (!has_results(inst->shape))
         return false;
     out->type = shape_leaf(inst->shape, 0)->dtype;
-    if (inst->op == OP_FUSION && scaled_call(inst, out))
+    if (inst->op == OP_FUSION && (scaled_call(inst, out) || blocks_call(inst, out)))
         return is_possible(out->dot);
     if (inst->op == OP_FUSION)
         return fusion_call(inst, out) && is_possible(out->dot) &&

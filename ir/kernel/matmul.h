@@ -3,7 +3,8 @@
  * command of the plan. So does a marked fusion (kCustom) of a marked dot and of what the library adds
  * to it: a matrix of the result's shape, a vector along the result's last dimensions, or both, and relu or gelu of
  * the sum; or, of products of f8, of what it multiplies them with - two numbers, or one for each row of either factor -
- * and of a conversion to 16 bits. A second
+ * and of a conversion to 16 bits; or of a scaled-dot of f8 with scales of f32 for blocks, which it brings into the order
+ * that the program has, and of such a conversion. A second
  * result may be gelu's argument, or what a factor gives when it is added up along k. */
 #ifndef GXC_IR_KERNEL_MATMUL_H
 #define GXC_IR_KERNEL_MATMUL_H
@@ -68,6 +69,15 @@ typedef enum MatmulSecond {
     MATMUL_SUMS_RHS
 } MatmulSecond;
 
+/* What one scale is of. */
+typedef enum MatmulScaling {
+    MATMUL_PRODUCT, /* all of it */
+    MATMUL_ROWS,    /* one row of a factor */
+    MATMUL_PIECES, /* MATMUL_BLOCK values of a row along k: scales lie [k / block][rows] */
+    MATMUL_SQUARES /* of so many rows: [rows / block][k / block], padded to a multiple of 4 */
+} MatmulScaling;
+enum { MATMUL_BLOCK = 128 };
+
 /* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
  * of a fusion. */
 typedef struct MatmulCall {
@@ -75,8 +85,9 @@ typedef struct MatmulCall {
     const Instruction *lhs, *rhs;
     const Instruction *bias, *addend; /* or NULL */
     const Instruction
-        *scales[2];        /* f32 that products of f8 are multiplied with, or NULL */
-    bool scales_rows;      /* the scales are of the rows of rhs and lhs, else numbers */
+        *scales[2]; /* f32 that products of f8 are multiplied with, or NULL */
+    MatmulScaling
+        scaling[2];        /* what the scales are of: rhs and lhs, or of the products */
     double alpha;          /* a constant, likewise; else 1 */
     Activation activation; /* of all that */
     MatmulSecond second;

@@ -1,5 +1,6 @@
 /* Dots of dequantised f8 are dots of f8, scaled behind: tensor cores multiply f8 twice as fast as 16 bits, and
- * nothing is widened in memory. What scales them is one number, or one for each row.
+ * nothing is widened in memory. What scales them is one number, or one for each row; or
+ * blocks along the sums: see block_scales.c.
  *
  *   x = bf16[64,64] multiply(convert(f8e4m3fn[64,64] a), bf16[64,64] broadcast(s))
  *   d = bf16[64,64] dot(x, bf16[64,64] convert(f8e4m3fn[64,64] b)), ...
@@ -9,6 +10,8 @@
  * Needs: laid out. Keeps: values but for roundings, of which there are fewer. Ends: one sweep. */
 #include "ir/kernel/matmul.h"
 #include "ir/literal.h"
+#include "passes/fusion/fusion.h"
+#include "passes/library/block_scales.h"
 #include "passes/library/library.h"
 #include "passes/settings.h"
 #include "passes/simplify/simplify.h"
@@ -147,10 +150,40 @@ static Instruction *rewrite(Instruction *dot, void *context)
     return converted(dot, p, dot->shape->dtype);
 }
 
+/* Those whose scales are of blocks along the sums: no dot of f8 by itself is what they are. */
+static bool take_blocks(Computation *comp, PassContext *cx)
+{
+    LibraryChoice choice = library_choice(comp, cx);
+    uint32_t count = comp->instruction_count;
+    Instruction **forward = ARENA_ARRAY(cx->scratch, Instruction *, count);
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i], *replaced;
+        if (inst == NULL || (inst->op != OP_DOT && inst->op != OP_SCALED_DOT))
+            continue;
+        Instruction *product = block_scaled_product(&choice, cx, inst, &replaced);
+        if (product == NULL)
+            continue;
+        forward[replaced->id] = product;
+        changed = true;
+    }
+    if (changed)
+        computation_substitute(comp, forward, count);
+    return changed;
+}
+
 bool pass_dequantised_dots(Module *m, PassContext *cx)
 {
-    if (cx->settings->cublaslt == 0 ||
-        module_replace_each(m, rewrite, cx, cx->scratch) == 0)
+    bool changed = false;
+    if (cx->settings->cublaslt == 0)
+        return false;
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++)
+        changed |= take_blocks(programs.data[c], cx);
+    if (changed)
+        fusion_name_all(m);
+    changed |= module_replace_each(m, rewrite, cx, cx->scratch) != 0;
+    if (!changed)
         return false;
     module_sort(m);
     pass_dce(m, cx);
