@@ -7,6 +7,7 @@
 #   make check-random   random modules: evaluator = emulator     make fuzz      libFuzzer
 #   make fuzz-damaged   a million damaged inputs a target, without sanitizers: thousands a second
 #   make check-python   the package and its wheel against JAX on the CPU
+#   make check-linear-algebra   what JAX has of it, lowered for CUDA and for the CPU, against JAX (half an hour)
 #   make check-torch    models of PyTorch against PyTorch on the CPU (downloads some gigabytes)
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
 #   make check-sass     tensor-core instructions and spills in the SASS of programs: ARGS="FOLDER --targets sm_90a -- -O2"
@@ -20,7 +21,7 @@ FUZZ_C  := $(wildcard tests/fuzz/*.c)
 FUZZ_RT := execute api store file world
 FUZZ_EMU := device emulator
 MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(patsubst %,tests/fuzz/%.c,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZ_C)))
-.PHONY: check-sass check-torch fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check-sass check-torch check-linear-algebra fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -70,6 +71,10 @@ $(B)/python/bin/python: python/requirements.txt
 check-python: $(B)/python/bin/python wheel
 	@$(B)/python/bin/pip install -q --no-deps --force-reinstall $(B)/gxc-$(VERSION)-*.whl
 	@cd $(B)/tests && ../python/bin/python $(CURDIR)/tests/python/check.py $(ARGS)
+
+# ARGS="--only eigh,svd --types f32": some of it.
+check-linear-algebra: $(B)/python/bin/python all
+	@GXC_LIBRARY_PATH=$(abspath $(B)) PYTHONPATH=python $< -W ignore tests/python/linear_algebra.py $(ARGS)
 
 # Models of PyTorch against PyTorch on the CPU; its wheels are some gigabytes, so `make check` does this only where they are.
 $(B)/torch/bin/python:
