@@ -14,6 +14,8 @@
  * A gelu, or a relu, of such a sum is computed by cuBLASLt, too, in f32: it rounds its result only, and keeps NaN (seen
  * with 13.1 on an H100: relu of NaN is NaN, gelu of NaN and of -inf is NaN, as tanh has it). A sum that others read, too
  * - gradients do -, it stores beside its gelu where that takes less time than a kernel that makes the gelu.
+ * Gradients of the two (DRELU, DGELU, and the bit mask of RELU_AUX that DRELU reads) stay kernels: nothing that NVIDIA
+ * publishes says what they make of NaN, and a mask of bits cannot hold it.
  *
  * cuDNN multiplies a convolution with a vector along its features, too, before anything is added, and ends in a relu
  * that keeps NaN (codegen/library/graph.c): its own may make 0 of it.
