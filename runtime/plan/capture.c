@@ -36,28 +36,59 @@ static bool touches_host(const Plan *p, const PlanCommand *c)
     return false;
 }
 
-/* Why command c keeps its plan from being captured, NULL: it does not. */
+/* Column `refusal` of commands.def: why a command of its kind keeps its plan from being captured, NULL: it
+ * does not. */
+static const char *refusal_none(const Plan *p, const PlanCommand *c)
+{
+    (void)p;
+    (void)c;
+    return NULL;
+}
+
+static const char *refusal_collective(const Plan *p, const PlanCommand *c)
+{
+    (void)p;
+    (void)c;
+    return "it has collectives, which wait for other devices";
+}
+
+static const char *refusal_host_call(const Plan *p, const PlanCommand *c)
+{
+    (void)p;
+    (void)c;
+    return "it calls functions of the host";
+}
+
+static const char *refusal_solver(const Plan *p, const PlanCommand *c)
+{
+    (void)p;
+    (void)c;
+    return "it calls cuSOLVER, which may wait for the device";
+}
+
+static const char *refusal_while(const Plan *p, const PlanCommand *c)
+{
+    const PlanLoop *l = &p->loops[c->index];
+    if (l->trip_count >= 0 || l->counter == PLAN_NONE || !uses_counter(p, l->counter)) {
+        return NULL;
+    }
+    return "addresses depend on the iteration of a loop whose end only the device knows";
+}
+
+static const char *(*const refusal_of[])(const Plan *, const PlanCommand *) = {
+#define COMMAND(id, name, counts, read, print, subject, order, refusal, ...)             \
+    [PLAN_##id] = refusal_##refusal,
+#include "runtime/plan/commands.def"
+};
+
+/* Of its kind, or of any command that the device may leave out. */
 static const char *refusal(const Plan *p, const PlanCommand *c, bool in_conditional)
 {
-    const PlanLoop *l = open_loop(p, c);
-    if (c->kind == PLAN_COLLECTIVE) {
-        return "it has collectives, which wait for other devices";
+    const char *why = refusal_of[c->kind](p, c);
+    if (why == NULL && in_conditional && touches_host(p, c)) {
+        why = "a branch or loop that the device chooses touches memory of the host";
     }
-    if (c->kind == PLAN_HOST_CALL) {
-        return "it calls functions of the host";
-    }
-    if (c->kind == PLAN_SOLVER) {
-        return "it calls cuSOLVER, which may wait for the device";
-    }
-    if (l && l->trip_count < 0 && l->counter != PLAN_NONE &&
-        uses_counter(p, l->counter)) {
-        return "addresses depend on the iteration of a loop whose end only the device "
-               "knows";
-    }
-    if (in_conditional && touches_host(p, c)) {
-        return "a branch or loop that the device chooses touches memory of the host";
-    }
-    return NULL;
+    return why;
 }
 
 /* So that products do not overflow. */

@@ -356,7 +356,8 @@ static bool order_call(Check *k, uint32_t command)
 }
 
 static bool (*const order_kind[])(Check *, uint32_t command) = {
-#define COMMAND(id, name, counts, read, print, order, run) [PLAN_##id] = order_##order,
+#define COMMAND(id, name, counts, read, print, subject, order, ...)                      \
+    [PLAN_##id] = order_##order,
 #include "runtime/plan/commands.def"
 };
 

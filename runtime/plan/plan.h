@@ -487,6 +487,8 @@ uint32_t plan_region_count(const PlanCommand *c);
 uint32_t plan_region_size(const Plan *p, const PlanCommand *c, uint32_t region);
 
 const char *plan_command_name(uint32_t kind); /* "launch" */
+/* The name of the kernel, operation or function that it works on; "": none. */
+const char *plan_command_subject(const Plan *p, const PlanCommand *c);
 const char *plan_collective_name(uint32_t kind);
 const char *plan_allocation_name(uint32_t kind); /* "argument" */
 

@@ -323,6 +323,51 @@ static void (*const print_subject[])(const Plan *, const PlanCommand *, FILE *) 
 #include "runtime/plan/commands.def"
 };
 
+/* --- what a command works on: column `subject` ------------------------------------------- */
+
+static const char *subject_none(const Plan *p, const PlanCommand *c)
+{
+    (void)p;
+    (void)c;
+    return "";
+}
+
+static const char *subject_kernel(const Plan *p, const PlanCommand *c)
+{
+    return plan_text(p, p->kernels[c->index].name);
+}
+
+static const char *subject_collective(const Plan *p, const PlanCommand *c)
+{
+    return plan_collective_name(p->collectives[c->index].kind);
+}
+
+static const char *subject_function(const Plan *p, const PlanCommand *c)
+{
+    return plan_text(p, c->index);
+}
+
+static const char *subject_graph(const Plan *p, const PlanCommand *c)
+{
+    return plan_text(p, p->graphs[c->index].name);
+}
+
+static const char *subject_solver(const Plan *p, const PlanCommand *c)
+{
+    return plan_solver_name(p->solvers[c->index].kind);
+}
+
+static const char *(*const subject_of[])(const Plan *, const PlanCommand *) = {
+#define COMMAND(id, name, counts, read, print, subject, ...)                             \
+    [PLAN_##id] = subject_##subject,
+#include "runtime/plan/commands.def"
+};
+
+const char *plan_command_subject(const Plan *p, const PlanCommand *c)
+{
+    return subject_of[c->kind](p, c);
+}
+
 /* --- commands ---------------------------------------------------------------------------- */
 
 static void print_command(const Plan *p, const PlanCommand *c, FILE *out)

@@ -45,8 +45,7 @@ bool plan_read_tunables(PlanReader *r);
 /* Column `read` of commands.def: what is particular to this kind of command. Its args have been
  * read: slices are there and may be accessed so. */
 typedef bool PlanReadCommand(PlanReader *r, const PlanCommand *c, const PlanArg *args);
-#define COMMAND(id, name, counts, read, print, order, run)                               \
-    PlanReadCommand plan_read_##read;
+#define COMMAND(id, name, counts, read, ...) PlanReadCommand plan_read_##read;
 #include "runtime/plan/commands.def"
 
 static inline bool plan_in_table(uint64_t first, uint64_t count, uint64_t total)

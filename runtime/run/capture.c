@@ -52,10 +52,22 @@ bool capture_has_moved(const Device *d, const PlanCommand *c)
 
 /* --- recording ---------------------------------------------------------------------------- */
 
-/* A call of a library becomes a child graph: which nodes it has is the library's affair. */
+/* Column `node` of commands.def: the parameters of the command's node, with the buffers of this execution.
+ * *works: whether it has something to do. A library's call becomes a child graph, which the caller destroys:
+ * which nodes it has is the library's affair. */
+typedef gxrt_status NodeFn(Device *d, const PlanCommand *c, CUgraphNodeParams *out,
+                           bool *works);
+static NodeFn node_none, node_launch, node_copy, node_fill, node_child;
+
+static NodeFn *const node_of[PLAN_COMMAND_KINDS] = {
+#define COMMAND(id, name, counts, read, print, subject, order, refusal, node, run)       \
+    [PLAN_##id] = node_##node,
+#include "runtime/plan/commands.def"
+};
+
 static bool is_library_call(const PlanCommand *c)
 {
-    return c->kind == PLAN_MATMUL || c->kind == PLAN_GRAPH;
+    return node_of[c->kind] == node_child;
 }
 
 /* *child: the nodes of c by themselves. */
@@ -149,24 +161,47 @@ static gxrt_status record_leaf(Device *d, const PlanCommand *c)
 
 /* --- updating ----------------------------------------------------------------------------- */
 
-static CUgraphNodeParams launch_params(Device *d, const PlanCommand *c)
+static gxrt_status node_none(Device *d, const PlanCommand *c, CUgraphNodeParams *out,
+                             bool *works)
 {
-    const CUlaunchConfig *l = launch_prepare(d, c);
-    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_KERNEL);
-    params.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.func = d->functions[c->index],
-                                                 .gridDimX = l->gridDimX,
-                                                 .gridDimY = l->gridDimY,
-                                                 .gridDimZ = l->gridDimZ,
-                                                 .blockDimX = l->blockDimX,
-                                                 .blockDimY = l->blockDimY,
-                                                 .blockDimZ = l->blockDimZ,
-                                                 .sharedMemBytes = l->sharedMemBytes,
-                                                 .kernelParams = d->parameters + c->args,
-                                                 .ctx = d->context};
-    return params;
+    (void)d;
+    (void)c;
+    (void)out;
+    *works = false;
+    return GXRT_OK;
 }
 
-static CUgraphNodeParams copy_params(const Device *d, const PlanCommand *c)
+static gxrt_status node_child(Device *d, const PlanCommand *c, CUgraphNodeParams *out,
+                              bool *works)
+{
+    CUgraph child;
+    gxrt_status st = record_call(d, c, &child);
+    *out = child_params(child);
+    *works = true;
+    return st;
+}
+
+static gxrt_status node_launch(Device *d, const PlanCommand *c, CUgraphNodeParams *out,
+                               bool *works)
+{
+    const CUlaunchConfig *l = launch_prepare(d, c);
+    *out = capture_params(CU_GRAPH_NODE_TYPE_KERNEL);
+    out->kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.func = d->functions[c->index],
+                                               .gridDimX = l->gridDimX,
+                                               .gridDimY = l->gridDimY,
+                                               .gridDimZ = l->gridDimZ,
+                                               .blockDimX = l->blockDimX,
+                                               .blockDimY = l->blockDimY,
+                                               .blockDimZ = l->blockDimZ,
+                                               .sharedMemBytes = l->sharedMemBytes,
+                                               .kernelParams = d->parameters + c->args,
+                                               .ctx = d->context};
+    *works = true;
+    return GXRT_OK;
+}
+
+static gxrt_status node_copy(Device *d, const PlanCommand *c, CUgraphNodeParams *out,
+                             bool *works)
 {
     const Plan *p = d->session->plan;
     const PlanArg *args = p->args + c->args;
@@ -181,46 +216,32 @@ static CUgraphNodeParams copy_params(const Device *d, const PlanCommand *c)
     if (m.srcDevice == m.dstDevice) {
         m.WidthInBytes = 0;
     }
-    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_MEMCPY);
-    params.memcpy = (CUDA_MEMCPY_NODE_PARAMS){.copyCtx = d->context, .copyParams = m};
-    return params;
+    *out = capture_params(CU_GRAPH_NODE_TYPE_MEMCPY);
+    out->memcpy = (CUDA_MEMCPY_NODE_PARAMS){.copyCtx = d->context, .copyParams = m};
+    *works = m.WidthInBytes != 0;
+    return GXRT_OK;
 }
 
-static CUgraphNodeParams fill_params(const Device *d, const PlanCommand *c)
+static gxrt_status node_fill(Device *d, const PlanCommand *c, CUgraphNodeParams *out,
+                             bool *works)
 {
     const Plan *p = d->session->plan;
     const PlanArg *args = p->args + c->args;
-    CUgraphNodeParams params = capture_params(CU_GRAPH_NODE_TYPE_MEMSET);
-    params.memset =
+    *out = capture_params(CU_GRAPH_NODE_TYPE_MEMSET);
+    out->memset =
         (CUDA_MEMSET_NODE_PARAMS_v2){.dst = slice_address(d, args[0].index),
                                      .value = fill_pattern(d, &args[1]),
                                      .elementSize = c->count,
                                      .width = p->slices[args[0].index].bytes / c->count,
                                      .height = 1,
                                      .ctx = d->context};
-    return params;
-}
-
-/* The node's parameters; false: it has nothing to do. */
-static bool node_params(Device *d, const PlanCommand *c, CUgraphNodeParams *out)
-{
-    switch (c->kind) {
-    case PLAN_LAUNCH:
-        *out = launch_params(d, c);
-        return true;
-    case PLAN_COPY:
-        *out = copy_params(d, c);
-        return out->memcpy.copyParams.WidthInBytes != 0;
-    default:
-        *out = fill_params(d, c);
-        return out->memset.width != 0;
-    }
+    *works = out->memset.width != 0;
+    return GXRT_OK;
 }
 
 static gxrt_status update_leaf(Device *d, const PlanCommand *c)
 {
     Capture *k = d->capture;
-    CUgraph child = NULL;
     CUgraphNodeParams params;
     if (!plan_command_works(c->kind)) {
         return GXRT_OK;
@@ -229,22 +250,16 @@ static gxrt_status update_leaf(Device *d, const PlanCommand *c)
     if (!capture_has_moved(d, c)) {
         return GXRT_OK;
     }
-    gxrt_status st = GXRT_OK;
-    bool works = true;
-    if (is_library_call(c)) {
-        st = record_call(d, c, &child);
-        params = child_params(child);
-    } else {
-        works = node_params(d, c, &params);
-    }
+    bool works;
+    gxrt_status st = node_of[c->kind](d, c, &params, &works);
     CUresult r = CUDA_SUCCESS;
     if (st == GXRT_OK && works != (node != NULL)) {
         r = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     } else if (st == GXRT_OK && node) {
         r = d->session->cuda->exec_set(k->exec, node, &params);
     }
-    if (child) {
-        d->session->cuda->graph_destroy(child);
+    if (is_library_call(c) && params.graph.graph) {
+        d->session->cuda->graph_destroy(params.graph.graph);
     }
     return r == CUDA_SUCCESS ? st : command_error(d, c, "cuGraphExecNodeSetParams", r);
 }

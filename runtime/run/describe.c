@@ -8,24 +8,6 @@ static const Plan *plan_of(const gxrt_program *program, size_t variant)
                                                        : NULL;
 }
 
-static const char *what_of(const Plan *p, const PlanCommand *c)
-{
-    switch (c->kind) {
-    case PLAN_LAUNCH:
-        return plan_text(p, p->kernels[c->index].name);
-    case PLAN_COLLECTIVE:
-        return plan_collective_name(p->collectives[c->index].kind);
-    case PLAN_HOST_CALL:
-        return plan_text(p, c->index);
-    case PLAN_GRAPH:
-        return plan_text(p, p->graphs[c->index].name);
-    case PLAN_SOLVER:
-        return plan_solver_name(p->solvers[c->index].kind);
-    default:
-        return "";
-    }
-}
-
 gxrt_status gxrt_program_get_command(const gxrt_program *program, size_t variant,
                                      size_t index, gxrt_command_info *info)
 {
@@ -36,7 +18,7 @@ gxrt_status gxrt_program_get_command(const gxrt_program *program, size_t variant
     const PlanCommand *c = &p->commands[index];
     gxrt_command_info all = {.name = plan_text(p, c->name),
                              .kind = plan_command_name(c->kind),
-                             .what = what_of(p, c),
+                             .what = plan_command_subject(p, c),
                              .op_name = "",
                              .source_file = "",
                              .tuning_key = "",

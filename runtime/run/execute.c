@@ -31,11 +31,11 @@ CUdeviceptr slice_address(const Device *d, uint32_t slice)
 gxrt_status command_error(Device *d, const PlanCommand *c, const char *call, CUresult r)
 {
     const Plan *p = d->session->plan;
+    const char *subject = plan_command_subject(p, c);
     char what[512];
     snprintf(what, sizeof what, "command %u (%s%s%s) of HLO instruction %s",
              (unsigned)(c - p->commands), plan_command_name(c->kind),
-             c->kind == PLAN_LAUNCH ? " " : "",
-             c->kind == PLAN_LAUNCH ? plan_text(p, p->kernels[c->index].name) : "",
+             subject[0] ? " " : "", subject,
              p->strings[c->name] ? plan_text(p, c->name) : "(unnamed)");
     return device_error(d, call, r, what);
 }
@@ -190,13 +190,15 @@ static gxrt_status end_timing(Device *d, const PlanCommand *c)
 /* --- the walk ----------------------------------------------------------------------------- */
 
 static PlanRunCommand *const run_kind[PLAN_COMMAND_KINDS] = {
-#define COMMAND(id, name, counts, read, print, order, run) [PLAN_##id] = run_##run,
+#define COMMAND(id, name, counts, read, print, subject, order, refusal, node, run)       \
+    [PLAN_##id] = run_##run,
 #define REGIONS(id, ...)
 #include "runtime/plan/commands.def"
 };
 
 static PlanStepCommand *const step_kind[PLAN_COMMAND_KINDS] = {
-#define REGIONS(id, name, regions, read, print, order, step) [PLAN_##id] = step_##step,
+#define REGIONS(id, name, regions, read, print, subject, order, refusal, step)           \
+    [PLAN_##id] = step_##step,
 #include "runtime/plan/commands.def"
 };
 

@@ -270,8 +270,10 @@ gxrt_status capture_step(Device *d, const PlanCommand *c, Frame *f);
  * f->region to the next region of one with regions. */
 typedef gxrt_status PlanRunCommand(Device *d, const PlanCommand *c, CUstream stream);
 typedef gxrt_status PlanStepCommand(Device *d, const PlanCommand *c, Frame *f);
-#define COMMAND(id, name, counts, read, print, order, run) PlanRunCommand run_##run;
-#define REGIONS(id, name, regions, read, print, order, step) PlanStepCommand step_##step;
+#define COMMAND(id, name, counts, read, print, subject, order, refusal, node, run)       \
+    PlanRunCommand run_##run;
+#define REGIONS(id, name, regions, read, print, subject, order, refusal, step)           \
+    PlanStepCommand step_##step;
 #include "runtime/plan/commands.def"
 gxrt_status run_command(Device *d, const PlanCommand *c, CUstream stream);
 gxrt_status step_command(Device *d, const PlanCommand *c, Frame *f);
