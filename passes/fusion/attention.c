@@ -265,6 +265,23 @@ static bool fuse_in(Computation *comp, PassContext *cx, bool *is_tried)
     return changed;
 }
 
+/* Gradients under a checkpoint, which compute the weights again but not the result. */
+static bool fuse_again_in(Computation *comp, PassContext *cx, bool *is_tried)
+{
+    bool changed = false;
+    uint32_t count = comp->instruction_count;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *dot = comp->instructions[i];
+        Instruction *o =
+            dot != NULL && dot->op == OP_DOT ? attention_result_again(dot, cx) : NULL;
+        if (o == NULL)
+            continue;
+        changed |= fuse_at(o, cx, is_tried);
+        *is_tried = true;
+    }
+    return changed;
+}
+
 bool pass_fuse_attentions(Module *m, PassContext *cx)
 {
     Computations programs = module_programs(m, cx->scratch);
@@ -273,8 +290,10 @@ bool pass_fuse_attentions(Module *m, PassContext *cx)
         may_change |= has_two_dots(programs.data[i]);
     bool changed = may_change && pass_dce(m, cx); /* nobody reads what is dead */
     for (uint32_t i = 0; may_change && i < programs.count; i++) {
-        if (has_two_dots(programs.data[i]))
-            changed |= fuse_in(programs.data[i], cx, &is_tried);
+        if (!has_two_dots(programs.data[i]))
+            continue;
+        changed |= fuse_in(programs.data[i], cx, &is_tried);
+        changed |= fuse_again_in(programs.data[i], cx, &is_tried);
     }
     if (is_tried) { /* what no kernel makes is gone */
         module_sort(m);

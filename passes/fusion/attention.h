@@ -24,6 +24,10 @@ bool attention_takes_inside(const Instruction *inst);
  * in common, and one or two of chains of dots. False, and nothing is changed but for instructions that nobody reads. */
 bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx);
 
+/* The attention's result for the weights that this dot is of, where the program has none: a new dot beside it, which
+ * nobody reads. NULL: it has one, or the dot is none of an attention's gradient. */
+Instruction *attention_result_again(Instruction *dv, PassContext *cx);
+
 /* The same as two fusions for cuDNN: the attention, which keeps its statistics, and all of its gradient. */
 typedef struct LibraryGradient LibraryGradient;
 
