@@ -3,7 +3,7 @@
 # %gxc checks after each pass what it kept (--lint).
 # Features: shared (libgxc.so can be loaded into python: no sanitizer), jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
 # driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, tileir (CUDA Tile IR's
-# assembler), nvdisasm (%nvdisasm; make check-sass fetches it), emu, asan, chromium (%chromium), fish, zsh.
+# assembler), nvdisasm (%nvdisasm; make check-sass fetches it), cute (make check-layouts fetches it), emu, asan, chromium (%chromium), fish, zsh.
 import ctypes
 import glob
 import importlib.util
@@ -43,6 +43,8 @@ for name in ("HOME", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_O
 
 if shutil.which("nvidia-smi") or os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
+if os.path.isdir(os.path.join(build, "cute")):
+    config.available_features.add("cute")
 if shutil.which("ptxas") or os.path.exists(os.path.join(build, "cuda", "bin", "ptxas")):
     config.available_features.add("cuda")
 for folder in (os.path.join(build, "tileir", "bin"), os.path.dirname(os.path.realpath(shutil.which("ptxas") or build))):

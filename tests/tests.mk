@@ -13,6 +13,7 @@
 #   make check-sass     tensor-core instructions and spills in the SASS of programs: ARGS="FOLDER --targets sm_90a -- -O2"
 #   make faults         every call of the system fails once: memory, files, processes, threads
 #   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is
+#   make check-layouts  fragments of tensor_cores.def against CuTe's traits
 #   make rows           row of the specification -> its tests; one without a test is an error
 
 UNIT    := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/*.c))
@@ -21,7 +22,7 @@ FUZZ_C  := $(wildcard tests/fuzz/*.c)
 FUZZ_RT := execute api store file world
 FUZZ_EMU := device emulator
 MUTATORS := $(patsubst tests/fuzz/%.c,$(B)/damaged/mutate-%,$(filter-out $(patsubst %,tests/fuzz/%.c,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZ_C)))
-.PHONY: check-sass check-torch check-linear-algebra fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
+.PHONY: check-sass check-layouts check-torch check-linear-algebra fuzz-damaged check check-built check-unit check-random check-xla check-python fuzz fuzzers faults coverage mutants bench rows gpu-bundle check-gpu bench-gpu
 
 check: setup
 	@+$(MAKE) --no-print-directory $(PARALLEL) check-built
@@ -62,6 +63,12 @@ $(B)/sass/bin/python:
 SASS = $(or $(wildcard /usr/local/cuda/bin/nvdisasm),$(shell command -v nvdisasm),$(B)/sass/bin/python)
 check-sass: $(GXC) $(SASS)
 	@python3 tests/tensor_cores.py $(B) $(or $(ARGS),tests/codegen/wide-tiles.hlo --targets sm_90a)
+
+# Fragments of mma.sync against CuTe's traits, which are in a wheel of PyPI.
+check-layouts:
+	@[ -d $(B)/cute ] || { python3 -m pip download -q --no-deps -d $(B)/cute.part nvidia-cutlass==4.2.0.0 && \
+	  python3 -m zipfile -e $(B)/cute.part/*.whl $(B)/cute; } || true
+	@python3 tests/layouts.py ir/kernel/tensor_cores.def $(B)/cute
 
 # The Python package, installed from its wheel, in an environment of the pinned wheels of PyPI. With it `make check`
 # runs these tests, too.
