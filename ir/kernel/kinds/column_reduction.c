@@ -9,10 +9,11 @@
 #define COLUMN_SPLITS 16
 #define COLUMN_FLIGHT 64 /* bytes that a thread asks for before it waits */
 #define COLUMN_UNROLL 8
-#define COLUMN_HELD 44         /* elements that it then holds, with its sums */
-#define COLUMN_HELD_VECTORS 50 /* and with those of what is broadcast: in 64 registers, */
-#define COLUMN_HELD_WIDE 100   /* in 128 */
-#define COLUMN_ROWS 16         /* fewer do not fill a warp's accesses */
+#define COLUMN_HELD 44 /* elements that it then holds, with its sums */
+#define COLUMN_HELD_VECTORS                                                              \
+    50 /* and with what is broadcast, of rows or columns: in 64 registers, */
+#define COLUMN_HELD_WIDE 100 /* in 128 */
+#define COLUMN_ROWS 16       /* fewer do not fill a warp's accesses */
 
 const char *illegal_column_reduction(FusionFacts *f, KernelKind kind)
 {
@@ -67,7 +68,73 @@ static uint64_t lane_bytes(const ReductionPlan *p)
 
 /* -- heuristic ------------------------------------------------------------------------------------ */
 
-static int64_t choose_lanes(const KernelDesign *d, const KernelConfig *c)
+static int64_t choose_splits(const KernelDesign *d, const KernelConfig *c)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    uint64_t bytes = lane_bytes(p) * (uint64_t)(c->lanes.data[0] * c->width);
+    int64_t splits = 1;
+    while (splits < COLUMN_SPLITS && splits * 2 <= p->columns &&
+           splits * 2 * c->width <= TARGET_BLOCK_THREADS &&
+           (uint64_t)splits * 2 * bytes <= TARGET_STATIC_SHARED)
+        splits *= 2;
+    return splits;
+}
+
+/* What a thread reads, counted in elements. What has one for each row is read once, and what has fewer than there are
+ * columns is often the same for the next column. */
+typedef struct ColumnReads {
+    int64_t bytes, elements; /* of whole arrays, for a column */
+    int64_t vectors;         /* of others, for a column */
+    int64_t rows;            /* of others, for all columns: held all the while */
+    int64_t arrays;
+} ColumnReads;
+
+static ColumnReads reads_of(const KernelDesign *d, int64_t lanes)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const Computation *comp = inst_called(d->fusion, 0);
+    ColumnReads r = {0};
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op != OP_PARAMETER)
+            continue;
+        int64_t size = shape_elements(inst->shape);
+        r.arrays++;
+        if (size >= p->rows * p->columns) {
+            r.elements += lanes;
+            r.bytes += lanes * dtype_info[inst->shape->dtype].bits / 8;
+        } else if (size == p->columns || (size > p->columns && size != p->rows)) {
+            r.vectors++;
+        } else if (size > 1) {
+            r.rows += lanes;
+        }
+    }
+    return r;
+}
+
+/* So many columns at a time that memory has enough to do: blocks that meet in shared memory are large, and few on a
+ * multiprocessor. What they hold meanwhile fits into registers: all loads stand in front. */
+static int64_t unroll_of(const KernelDesign *d, const KernelConfig *c, int64_t splits,
+                         const ColumnReads *r, int64_t lanes)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    int64_t sums = stage_values(d, c) * lanes;
+    int64_t rounds = p->columns / splits, unroll = 1;
+    int64_t accesses = r->arrays + 1; /* and at least one result */
+    int64_t most =
+        accesses > KERNEL_FEW_ACCESSES ? COLUMN_HELD_WIDE : COLUMN_HELD_VECTORS;
+    if (r->bytes == 0 ||
+        !fusion_is_plain(inst_called(d->fusion, 0), p->heroes, p->hero_count))
+        return 1;
+    while (unroll < COLUMN_UNROLL && 2 * unroll <= rounds &&
+           unroll * r->bytes < COLUMN_FLIGHT &&
+           2 * unroll * r->elements + sums <= COLUMN_HELD &&
+           2 * unroll * r->elements + sums + r->rows <= most &&
+           2 * unroll * (r->elements + r->vectors) + sums <= most)
+        unroll *= 2;
+    return unroll;
+}
+
+static int64_t widest_lanes(const KernelDesign *d, const KernelConfig *c)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
@@ -91,66 +158,28 @@ static int64_t choose_lanes(const KernelDesign *d, const KernelConfig *c)
     return lanes == 0 ? 1 : lanes;
 }
 
-static int64_t choose_splits(const KernelDesign *d, const KernelConfig *c)
+static int64_t flight_of(const KernelDesign *d, const KernelConfig *c, int64_t splits,
+                         int64_t lanes)
 {
-    const ReductionPlan *p = d->plan.reduction;
-    uint64_t bytes = lane_bytes(p) * (uint64_t)(c->lanes.data[0] * c->width);
-    int64_t splits = 1;
-    while (splits < COLUMN_SPLITS && splits * 2 <= p->columns &&
-           splits * 2 * c->width <= TARGET_BLOCK_THREADS &&
-           (uint64_t)splits * 2 * bytes <= TARGET_STATIC_SHARED)
-        splits *= 2;
-    return splits;
+    ColumnReads r = reads_of(d, lanes);
+    return unroll_of(d, c, splits, &r, lanes) * r.bytes;
 }
 
-/* What a thread reads, counted in elements. What has one for each row is read once, and what has fewer than there are
- * columns is often the same for the next column. */
-typedef struct ColumnReads {
-    int64_t bytes, elements; /* of whole arrays, for a column */
-    int64_t vectors;         /* of others, for a column */
-    int64_t arrays;
-} ColumnReads;
-
-static ColumnReads reads_of(const KernelDesign *d, int64_t lanes)
+/* Of the widest accesses, narrower ones where sums and what is held for the rows would leave registers for so few that
+ * memory is idle meanwhile. */
+static int64_t choose_lanes(const KernelDesign *d, const KernelConfig *c)
 {
-    const ReductionPlan *p = d->plan.reduction;
-    const Computation *comp = inst_called(d->fusion, 0);
-    ColumnReads r = {0};
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (inst->op != OP_PARAMETER)
-            continue;
-        int64_t size = shape_elements(inst->shape);
-        r.arrays++;
-        if (size >= p->rows * p->columns) {
-            r.elements += lanes;
-            r.bytes += lanes * dtype_info[inst->shape->dtype].bits / 8;
-        } else if (size == p->columns || (size > p->columns && size != p->rows)) {
-            r.vectors++;
-        }
+    bool is_open = (c->set & 1u << KERNEL_KEY_SPLITS) == 0;
+    int64_t splits = is_open ? COLUMN_SPLITS : c->splits;
+    int64_t lanes = widest_lanes(d, c), flight = flight_of(d, c, splits, lanes);
+    while (lanes > 1 && 2 * flight < COLUMN_FLIGHT) {
+        int64_t narrow = flight_of(d, c, splits, lanes / 2);
+        if (narrow <= flight)
+            break;
+        flight = narrow;
+        lanes /= 2;
     }
-    return r;
-}
-
-/* So many columns at a time that memory has enough to do: blocks that meet in shared memory are large, and few on a
- * multiprocessor. What they hold meanwhile fits into registers: all loads stand in front. */
-static int64_t choose_unroll(const KernelDesign *d, const KernelConfig *c)
-{
-    const ReductionPlan *p = d->plan.reduction;
-    int64_t sums = stage_values(d, c) * c->lanes.data[0];
-    int64_t rounds = p->columns / c->splits, unroll = 1;
-    ColumnReads r = reads_of(d, c->lanes.data[0]);
-    int64_t accesses = r.arrays + 1; /* and at least one result */
-    int64_t most =
-        accesses > KERNEL_FEW_ACCESSES ? COLUMN_HELD_WIDE : COLUMN_HELD_VECTORS;
-    if (r.bytes == 0 ||
-        !fusion_is_plain(inst_called(d->fusion, 0), p->heroes, p->hero_count))
-        return 1;
-    while (unroll < COLUMN_UNROLL && 2 * unroll <= rounds &&
-           unroll * r.bytes < COLUMN_FLIGHT &&
-           2 * unroll * r.elements + sums <= COLUMN_HELD &&
-           2 * unroll * (r.elements + r.vectors) + sums <= most)
-        unroll *= 2;
-    return unroll;
+    return lanes;
 }
 
 void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
@@ -163,8 +192,10 @@ void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
         config_set_lanes(d->arena, c, choose_lanes(d, c));
     if (config_lacks(c, KERNEL_KEY_SPLITS))
         c->splits = choose_splits(d, c);
-    if (config_lacks(c, KERNEL_KEY_UNROLL))
-        c->unroll = choose_unroll(d, c);
+    if (config_lacks(c, KERNEL_KEY_UNROLL)) {
+        ColumnReads r = reads_of(d, c->lanes.data[0]);
+        c->unroll = unroll_of(d, c, c->splits, &r, c->lanes.data[0]);
+    }
 }
 
 /* -- design --------------------------------------------------------------------------------------- */

@@ -206,17 +206,24 @@ static int64_t choose_parts(const KernelDesign *d, const KernelConfig *c)
     return parts;
 }
 
+/* ptxas for sm_80 and for sm_100 has no registers left for 64 columns beside sums of 128. */
+static int64_t most_columns(const KernelDesign *d, int64_t columns)
+{
+    enum { CROWDED = 32 };
+    bool is_crowded =
+        depth_of(d->plan.attention) > 64 && (!target_has(d->target, FEATURE_STMATRIX) ||
+                                             target_has(d->target, FEATURE_TCGEN05));
+    return is_crowded && columns > CROWDED ? CROWDED : columns;
+}
+
 void configure_attention(const KernelDesign *d, KernelConfig *c)
 {
     const Attention *a = d->plan.attention;
     size_t i = size_for(a);
     if (config_lacks(c, KERNEL_KEY_TILE)) {
         c->tile[0] = choose_rows(d);
-        /* ptxas for sm_80 has no registers left for 64 columns beside sums of 128 */
-        int64_t most = depth_of(a) > 64 && !target_has(d->target, FEATURE_STMATRIX)
-                           ? 32
-                           : sizes[i].columns;
-        c->tile[1] = power_of_two(a->k.dims[ATTENTION_PLACES], 16, most);
+        c->tile[1] = power_of_two(a->k.dims[ATTENTION_PLACES], 16,
+                                  most_columns(d, sizes[i].columns));
         fit_tile(d, c);
     }
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
