@@ -32,7 +32,7 @@ typedef struct Wide {
     LLVMValueRef thread, lane, warp; /* i32; the warp's number among four */
     LLVMValueRef group[2];           /* of four warps, by side */
     LLVMValueRef image, row,
-        feature_tile; /* row: the first one of the result's; by places no image */
+        feature_tile; /* row: the first one of the result's; by places image: the first place's */
     /* i32, by places: the tile's first one; rows of a plane that its windows reach, the first of which, of all images',
      * is `row`; of each 64 places bytes to what the lane loads for a window's first tap */
     LLVMValueRef place, row_count, *lane_rows;
@@ -119,6 +119,8 @@ LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums);
  * each of `steps`; sums to shared memory. */
 uint32_t wide_places_sums(const Wide *w); /* of a thread */
 void wide_places_find(Wide *w, LLVMValueRef tile);
+/* Places that are left out of a plane between the first image's rows and those of this one. */
+LLVMValueRef wide_places_apart(const Wide *w, LLVMValueRef image);
 void wide_places_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
                           uint32_t steps, LLVMValueRef *sums);
 void wide_places_share(const Wide *w, const LLVMValueRef *sums);

@@ -40,6 +40,13 @@ static LLVMValueRef image_row(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
     return y;
 }
 
+/* Places of a plane that are left out before a row of this image. */
+static LLVMValueRef image_begin(const Wide *w, LLVMValueRef image)
+{
+    int64_t apart = w->c->by_places ? w->storage.image_apart : 0;
+    return apart == 0 ? number(w->k, 0) : wide_places_apart(w, image);
+}
+
 /* Each thread takes one of so many pieces of each row of the patch after the other. */
 static LLVMValueRef each_of_rows(const Wide *w, GxLoop *loop, int64_t rows, int64_t each)
 {
@@ -88,6 +95,7 @@ static void ask_patch(const Wide *w, LLVMValueRef channel)
                  piece = split(w->k, &item, pieces), image, inside;
     PatchPlace place = patch_place(w, item);
     LLVMValueRef y = image_row(w, place.row, place.rest_y, &image, &inside),
+                 at = add(w->k, place.at, image_begin(w, image)),
                  x = image_place(w, place.column, place.rest_x, X);
     inside = LLVMBuildAnd(w->b, inside, is_below(w->k, x, p->size[X]), "");
     LLVMValueRef from = wide_sum(w, widened(w, image), p->size[Y], y);
@@ -97,21 +105,18 @@ static void ask_patch(const Wide *w, LLVMValueRef channel)
     from = LLVMBuildSelect(w->b, inside, byte_of(w, from), gx_i64(w->k, 0), "");
     uint32_t arg = wide_argument(w, 0);
     gx_copy_async(
-        w->k, arg, from, patch_offset(w, place.at, piece), PIECE_BYTES,
+        w->k, arg, from, patch_offset(w, at, piece), PIECE_BYTES,
         LLVMBuildSelect(w->b, inside, number(w->k, PIECE_BYTES), number(w->k, 0), ""));
     gx_loop_end(w->k, &loop, NULL);
 }
 
-/* Eight places from column 8 `vector` of the image on, row `row` of its rows under the patch. */
-static void store_turned(const Wide *w, const LLVMValueRef *channels, LLVMValueRef row,
+/* Eight places from column 8 `vector` of the image on; its row begins at place `begin` of the patch. */
+static void store_turned(const Wide *w, const LLVMValueRef *channels, LLVMValueRef begin,
                          LLVMValueRef vector, LLVMValueRef piece)
 {
     const WidePlan *p = w->p;
     int64_t s = p->stride;
-    LLVMValueRef rest_y = split(w->k, &row, s);
-    LLVMValueRef begin = add(w->k, times(w->k, rest_y, s * w->storage.plane),
-                             add(w->k, times(w->k, row, w->storage.pitch),
-                                 times(w->k, vector, WARPGROUP_PIECE / s)));
+    begin = add(w->k, begin, times(w->k, vector, WARPGROUP_PIECE / s));
     for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
         int64_t x = i + p->before[X], along = x % s * w->storage.plane + x / s;
         LLVMValueRef value = turned_piece(w->k, channels, i);
@@ -125,18 +130,22 @@ static void store_turned(const Wide *w, const LLVMValueRef *channels, LLVMValueR
     }
 }
 
-/* Features are first: vectors of eight places of eight channels are turned on the way. */
+/* Features are first: vectors of eight places of eight channels are turned on the way. Threads that follow each other store
+ * all channels of the same place in each plane (plane_places in ir/kernel/kinds/wide_convolution.c); where those fill the
+ * banks, of neighbouring vectors, which lie together in the image. */
 static void turn_patch(const Wide *w, LLVMValueRef channel)
 {
     const WidePlan *p = w->p;
     GxLoop loop;
     int64_t pieces = w->c->depth / WARPGROUP_PIECE,
-            vectors = p->size[X] / WARPGROUP_PIECE;
-    LLVMValueRef row = each_of_rows(w, &loop, w->storage.rows,
-                                    p->stride * vectors * pieces),
-                 piece = split(w->k, &row, pieces), vector = split(w->k, &row, vectors),
-                 at = row, rest = split(w->k, &at, p->stride), image, is_there,
-                 channels[WARPGROUP_PIECE];
+            vectors = p->size[X] / WARPGROUP_PIECE, s = p->stride;
+    bool is_full = pieces >= WARPGROUP_PIECE;
+    LLVMValueRef at = each_of_rows(w, &loop, w->storage.rows, s * vectors * pieces),
+                 piece = split(w->k, &at, pieces),
+                 inner = split(w->k, &at, is_full ? vectors : s),
+                 outer = split(w->k, &at, is_full ? s : vectors),
+                 vector = is_full ? inner : outer, rest = is_full ? outer : inner, image,
+                 is_there, channels[WARPGROUP_PIECE];
     LLVMValueRef y = image_row(w, at, rest, &image, &is_there);
     GxIf inside;
     gx_if_begin(w->k, &inside, is_there);
@@ -152,7 +161,10 @@ static void turn_patch(const Wide *w, LLVMValueRef channel)
             gx_load(w->k, arg, LLVMBuildAdd(w->b, from, gx_i64(w->k, apart), ""),
                     piece_type(w->k), PIECE_BYTES);
     }
-    store_turned(w, channels, row, vector, piece);
+    LLVMValueRef begin =
+        add(w->k, times(w->k, rest, s * w->storage.plane),
+            add(w->k, times(w->k, at, w->storage.pitch), image_begin(w, image)));
+    store_turned(w, channels, begin, vector, piece);
     gx_if_end(w->k, &inside, NULL, 0, NULL);
     gx_loop_end(w->k, &loop, NULL);
 }

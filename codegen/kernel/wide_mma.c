@@ -39,16 +39,18 @@ void wide_mma_rows(Wide *w, WideOffset *offset, uint32_t lead)
     }
 }
 
-/* Row and column of the result that column `column` of four warps is. Those behind the last are the last. */
+/* Row and column of the result that column `column` of four warps is. Those behind the last are the last; between
+ * rows they are what the patch has there, each of them in a bank of its own. */
 void wide_mma_place(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
                     LLVMValueRef *x)
 {
-    int64_t width = w->p->result_size[X], count = w->storage.group_rows * width;
+    int64_t width = w->p->result_size[X], pitch = w->storage.sum_pitch,
+            count = (w->storage.group_rows - 1) * pitch + width;
     if (count < w->storage.columns)
         column = LLVMBuildSelect(w->b, is_below(w->k, column, count), column,
                                  number(w->k, count - 1), "");
     *row = column;
-    *x = split(w->k, row, width);
+    *x = split(w->k, row, pitch);
 }
 
 /* 16 terms of the warp's features: a fragment for each 16 of them. */

@@ -53,6 +53,19 @@ uint32_t wide_places_sums(const Wide *w)
     return parts_of(w) * part_sums(w);
 }
 
+LLVMValueRef wide_places_apart(const Wide *w, LLVMValueRef image)
+{
+    LLVMValueRef images = LLVMBuildSub(w->b, image, w->image, "");
+    return times(w->k, images, w->storage.image_apart);
+}
+
+/* The image of a place. */
+static LLVMValueRef image_of(const Wide *w, LLVMValueRef place)
+{
+    int64_t plane = w->p->result_size[Y] * w->p->result_size[X];
+    return LLVMBuildUDiv(w->b, place, number(w->k, plane), "");
+}
+
 /* Of the warp's four matrices, two of places and two of channels, the lane names a row. */
 static LLVMValueRef lane_row(const Wide *w, uint32_t part)
 {
@@ -60,8 +73,11 @@ static LLVMValueRef lane_row(const Wide *w, uint32_t part)
                  half = LLVMBuildUDiv(w->b, w->lane, number(w->k, WARP_PLACES), ""), row,
                  column;
     place = add(w->k, w->place, add(w->k, first_place(w, part), place));
-    row = LLVMBuildSub(w->b, row_of(w, existing(w, place), &column), w->row, "");
+    place = existing(w, place);
+    row = LLVMBuildSub(w->b, row_of(w, place, &column), w->row, "");
     row = add(w->k, times(w->k, row, w->storage.pitch), column);
+    if (w->storage.image_apart != 0)
+        row = add(w->k, row, wide_places_apart(w, image_of(w, place)));
     row = add(w->k, row, times(w->k, half, w->storage.chunk));
     return times(w->k, row, PIECE_BYTES);
 }
@@ -71,6 +87,7 @@ void wide_places_find(Wide *w, LLVMValueRef tile)
     LLVMValueRef column;
     w->place = times(w->k, tile, w->c->tile[ROWS]);
     w->row = row_of(w, w->place, &column);
+    w->image = image_of(w, w->place);
     LLVMValueRef last = add(w->k, w->place, number(w->k, w->c->tile[ROWS] - 1)),
                  row = row_of(w, existing(w, last), &column);
     w->row_count = add(w->k, LLVMBuildSub(w->b, row, w->row, ""),

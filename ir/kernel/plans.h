@@ -114,6 +114,7 @@ typedef struct WideStorage {
     int64_t width;       /* by places: of a row that are read */
     int64_t
         image_rows; /* by places: from an image's first row of a plane to the next one's */
+    int64_t image_apart; /* by places: places between its last row and that */
     int64_t plane; /* places of it, and some that only columns behind the last one read */
     int64_t group_rows; /* of results: four warps' */
     int64_t

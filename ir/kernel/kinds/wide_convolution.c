@@ -115,12 +115,6 @@ static WidePlan plan_of(const Instruction *hero)
 
 /* -- shared memory ------------------------------------------------------------------------------- */
 
-/* From a row of results to the next. */
-static int64_t sum_pitch(const WidePlan *p, int64_t pitch)
-{
-    return p->core == NULL ? pitch : p->result_size[X];
-}
-
 static int64_t rounded_up(int64_t n, int64_t step)
 {
     return ceil_div(n, step) * step;
@@ -135,12 +129,30 @@ int64_t wide_parts(const WidePlan *p, int64_t columns)
     return whole > rounded_up(columns, HALF * WARPGROUP_PIECE) ? HALF : WARPGROUP_WARPS;
 }
 
-/* Columns of four warps for so many rows, of which the last one ends with its last result. */
-static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
+/* Columns of four warps for so many rows `pitch` apart, of which the last one ends with its last result. */
+static int64_t columns_apart(const WidePlan *p, int64_t pitch, int64_t rows)
 {
-    int64_t places = (rows - 1) * sum_pitch(p, pitch) + p->result_size[X],
+    int64_t places = (rows - 1) * pitch + p->result_size[X],
             parts = p->core == NULL ? 1 : wide_parts(p, places);
     return rounded_up(places, parts * WARPGROUP_PIECE);
+}
+
+static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
+{
+    return columns_apart(p, p->core == NULL ? pitch : p->result_size[X], rows);
+}
+
+/* From a row of results to the next. By mma.sync eight columns that lie in two rows would meet in a bank of the patch: rows
+ * are whole octets, or as far apart as there, if that makes no more columns. */
+static int64_t sum_pitch(const WidePlan *p, int64_t pitch, int64_t rows)
+{
+    int64_t width = p->result_size[X], whole = rounded_up(width, WARPGROUP_PIECE);
+    if (p->core == NULL)
+        return pitch;
+    int64_t least = columns_apart(p, width, rows);
+    if (p->pieces != 0 || columns_apart(p, whole, rows) == least)
+        return p->pieces != 0 ? width : whole;
+    return columns_apart(p, pitch, rows) == least ? pitch : width;
 }
 
 /* Pairs of results of a row are read and written together where features are first. */
@@ -179,6 +191,22 @@ static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
     return n;
 }
 
+/* At least n places of a plane of the patch. Of two threads that fill the same chunks, one has the first place of the plane
+ * behind the other's, or of its next row: by places, where rows end before the next ones begin, it is as if they
+ * followed each other. Where channels are turned, it is the same place of both. */
+static int64_t plane_places(const WidePlan *p, const KernelConfig *c,
+                            const WideStorage *s, int64_t n)
+{
+    int64_t chunks = c->depth / WARPGROUP_PIECE, threads = WARPGROUP_PIECE / chunks;
+    if (p->stride == 1 || chunks * threads != WARPGROUP_PIECE || threads == 1)
+        return n;
+    int64_t step = p->is_last ? threads : WARPGROUP_PIECE / p->stride,
+            rest = p->is_last ? s->width % step : chunks / p->stride % step;
+    while ((!p->is_last || c->by_places) && n % step != rest)
+        n++;
+    return n;
+}
+
 /* Each tap has whole steps of channels. */
 static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
@@ -186,7 +214,7 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
     WideStorage r = *out;
     if (!c->by_places)
         r.rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride;
-    r.plane = r.rows * r.pitch + r.slack;
+    r.plane = plane_places(p, c, &r, r.rows * r.pitch + r.slack);
     r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WARPGROUP_PIECE,
                          p->is_last ? 1 : WARPGROUP_PIECE / p->stride);
     r.patch_bytes = (uint64_t)(c->depth / WARPGROUP_PIECE * r.chunk * piece);
@@ -321,7 +349,7 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
         wide_places_storage(p, c, &r);
     else
         r.columns = columns_of(p, r.pitch, r.group_rows);
-    r.sum_pitch = sum_pitch(p, r.pitch);
+    r.sum_pitch = sum_pitch(p, r.pitch, r.group_rows);
     r.parts = p->core == NULL ? 1 : wide_parts(p, r.columns);
     if (p->pieces != 0)
         wide_rows_storage(p, c, &r);

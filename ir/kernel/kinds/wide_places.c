@@ -67,13 +67,19 @@ void wide_places_storage(const WidePlan *p, const KernelConfig *c, WideStorage *
         rows = images * p->result_size[Y];
     out->columns = c->tile[PLACES] / c->warps[PLACES];
     out->group_rows = 0;
-    out->slack = 0;
     out->width = width + beyond(p, X);
     /* eight places that lie in two rows of results meet in no bank */
     out->pitch = width % WARPGROUP_PIECE == 0
                      ? out->width
                      : width + ceil_div(beyond(p, X), WARPGROUP_PIECE) * WARPGROUP_PIECE;
     out->image_rows = p->result_size[Y] + beyond(p, Y);
+    /* nor do those that lie in two images */
+    out->image_apart = 0;
+    while (image % WARPGROUP_PIECE != 0 &&
+           (out->image_rows * out->pitch + out->image_apart - image) % WARPGROUP_PIECE !=
+               0)
+        out->image_apart++;
+    out->slack = (images - 1) * out->image_apart;
     out->rows = rows + images * beyond(p, Y);
 }
 
