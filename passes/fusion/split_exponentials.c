@@ -1,6 +1,7 @@
 /* Sums of exponentials less the largest of a long row are made of pieces of it, each less its own largest: the row
  * is read once. A kernel that reduces a whole row reads it twice, as the largest must be known before the first
  * exponential and the row fits into no block's registers; a piece does.
+ * Where no piece divides the row, or only a short one of odd length, the last piece is filled up with -inf.
  *
  *   m = f32[8] reduce(f32[8,131072] x, -inf), maximum    s = f32[8] reduce(exp(x - m), 0), add
  *   ->  b = f32[8,16,8192] bitcast(x)    p = f32[8,16] reduce(b, -inf), maximum    c = p, made finite
@@ -19,10 +20,13 @@
 #include "passes/simplify/rewrite.h"
 #include "passes/simplify/simplify.h"
 
-#define LONG_ROW 32768  /* more elements are not kept in registers by one block */
-#define PIECE_MOST 8192 /* elements of a piece */
+#define HELD_ROW 16384   /* more elements are not kept in registers by one block */
+#define CACHED_ROW 65536 /* more bytes are not found in the first cache when read again */
+#define PIECE_MOST 8192  /* elements of a piece */
 #define PIECE_LEAST                                                                      \
     1024 /* where few rows would leave the GPU idle, otherwise, or sizes have no other divisor */
+#define PIECE_SHORT                                                                      \
+    4096 /* odd pieces of fewer cost more than filling up the last one of long pieces */
 #define BLOCKS 1024 /* that keep a GPU busy */
 #define ACCESS 8    /* elements that a thread loads at once */
 
@@ -89,6 +93,15 @@ static bool find_parts(const Instruction *sum, Parts *out)
            largest->operands[0] == out->x && shape_same_dims(largest->shape, sum->shape);
 }
 
+/* Bytes of a row as it lies in memory: a conversion is made as it is read. */
+static int64_t row_bytes(const Instruction *x)
+{
+    int64_t columns = x->shape->dims[x->shape->rank - 1];
+    while (x->op == OP_CONVERT)
+        x = x->operands[0];
+    return columns * dtype_info[x->shape->dtype].bits / 8;
+}
+
 /* Elements of a piece of rows of `columns`: a divisor, as large as leaves no block of the GPU idle; 0: none. */
 static int64_t piece_of(int64_t rows, int64_t columns, int64_t access)
 {
@@ -100,6 +113,27 @@ static int64_t piece_of(int64_t rows, int64_t columns, int64_t access)
             best = n;
     }
     return best;
+}
+
+/* Elements of a piece where the last one is filled up. */
+static int64_t filled_piece_of(int64_t rows, int64_t columns)
+{
+    int64_t pieces = (columns + PIECE_MOST - 1) / PIECE_MOST;
+    while (rows * pieces < BLOCKS && columns / (2 * pieces) >= PIECE_LEAST)
+        pieces *= 2;
+    int64_t piece = (columns + pieces - 1) / pieces;
+    return (piece + ACCESS - 1) / ACCESS * ACCESS;
+}
+
+static int64_t choose_piece(int64_t rows, int64_t columns)
+{
+    int64_t piece = piece_of(rows, columns, ACCESS);
+    if (piece == 0)
+        piece = piece_of(rows, columns, 1);
+    bool is_short = piece < PIECE_SHORT && rows * (columns / PIECE_SHORT) >= BLOCKS;
+    return piece == 0 || (piece % ACCESS != 0 && is_short)
+               ? filled_piece_of(rows, columns)
+               : piece;
 }
 
 static Instruction *reduced(Rewriter *r, const Instruction *like, Instruction *x,
@@ -149,7 +183,10 @@ static void make_pieces(Split *s, Rewriter *r, const Parts *p, int64_t piece)
 {
     const Instruction *sum = r->at;
     uint32_t along = p->x->shape->rank - 1;
-    Instruction *x = cut(r, p->x, piece);
+    int64_t columns = p->x->shape->dims[along];
+    int64_t more = (columns + piece - 1) / piece * piece - columns;
+    Instruction *full = rw_fill_up(r, p->x, p->largest->operands[1], along, more);
+    Instruction *x = cut(r, full, piece);
     const Shape *shape =
         shape_with_dims(r->m->intern, x->shape, along + 1, x->shape->dims);
     Instruction *largest = reduced(r, p->largest, x, shape, along + 1);
@@ -183,12 +220,9 @@ static void visit(Split *s, Instruction *sum)
     if (!find_parts(sum, &p))
         return;
     int64_t columns = p.x->shape->dims[p.x->shape->rank - 1];
-    if (columns <= LONG_ROW || shape_elements(sum->shape) == 0)
-        return;
-    int64_t rows = shape_elements(sum->shape), piece = piece_of(rows, columns, ACCESS);
-    piece = piece != 0 ? piece : piece_of(rows, columns, 1);
-    if (piece != 0)
-        split(s, sum, &p, piece);
+    int64_t rows = shape_elements(sum->shape);
+    if (columns > HELD_ROW && row_bytes(p.x) > CACHED_ROW && rows != 0)
+        split(s, sum, &p, choose_piece(rows, columns));
 }
 
 bool pass_split_exponentials(Module *m, PassContext *cx)
