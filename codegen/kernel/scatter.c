@@ -181,8 +181,6 @@ static void walk(Emit *e, const void *user, const IndexExpr *linear)
 
 /* -- walking over runs -------------------------------------------------------------------------------- */
 
-#define RUNS_AHEAD 4 /* least number of updates under way behind a thread's own */
-
 /* An update of those that a thread walks over. */
 typedef struct Update {
     const IndexExpr *to[EMIT_MOST_RANK];
@@ -427,7 +425,7 @@ static void walk_runs(Emit *e, const void *user, const IndexExpr *linear)
     goes_on = walk_own(&r, first, items, &last, sums);
     emit_if_begin(e, &run, goes_on);
     walk_on(&r, LLVMBuildAdd(e->k->builder, first, index_number(&r, items), ""),
-            items < RUNS_AHEAD ? RUNS_AHEAD : items, &last, sums);
+            (uint32_t)s->in->design->config.unroll, &last, sums);
     move_sums(&r, &last, sums, true);
     emit_if_end(e, &run, NULL, 0, NULL);
     e->lanes = 1;

@@ -178,8 +178,8 @@ static void take_updates(const Places *a)
 {
     Emit *e = a->e;
     Kernel *k = e->k;
-    Update updates[SCATTER_AHEAD];
-    int64_t threads = k->block[0], ahead = scatter_ahead(a->p, threads);
+    int64_t threads = k->block[0], ahead = a->s->in->design->config.unroll;
+    Update *updates = ARENA_ARRAY(e->arena, Update, (size_t)ahead);
     int64_t taken = threads * ahead, end = ceil_div(a->p->steps, taken) * taken;
     GxLoop loop;
     gx_loop_begin(k, &loop, emit_index_constant(e, 0), emit_index_constant(e, end),

@@ -7,7 +7,8 @@
 #include "codegen/kernel/sort_network.h"
 #include "codegen/kernel/threads.h"
 
-/* Elements of a thread that are put behind the k best without asking for room. */
+/* Elements of a thread that are put behind the k best without asking for room. No number of the configuration: only
+ * what is done once more goes by it, after slots ran out, and slots that are left over allow fewer. */
 #define MOST_TAKEN 4
 
 typedef struct TopK {
@@ -17,6 +18,7 @@ typedef struct TopK {
     SortNetwork network;
     int64_t size, k, rows;
     uint32_t lanes;   /* elements of a load */
+    uint32_t loads;   /* of a thread of a batch */
     uint32_t taken;   /* elements of a thread of a chunk */
     uint32_t limit;   /* slots in use from which on they are sorted again */
     uint32_t counter; /* in shared memory: slots in use */
@@ -180,12 +182,13 @@ static void take_chunk(TopK *t, const IndexExpr *row, LLVMValueRef first)
 /* Elements that a block looks at between two barriers. */
 static uint32_t batch_size(const TopK *t)
 {
-    return TOPK_LOADS * t->lanes * t->network.e->k->block[0];
+    return t->loads * t->lanes * t->network.e->k->block[0];
 }
 
 /* What a thread has of a batch. */
 typedef struct TopKLoad {
-    LLVMValueRef v[TOPK_LANES], first, exists; /* of all lanes */
+    LLVMValueRef v[TOPK_LANES], better[TOPK_LANES];
+    LLVMValueRef first, exists; /* of all lanes */
 } TopKLoad;
 
 /* Neighbours from a multiple of the lanes on; behind the row's end those at its beginning, so that no load waits for
@@ -216,25 +219,26 @@ static void take_batch(TopK *t, const IndexExpr *row, LLVMValueRef first)
     Emit *e = t->network.e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    TopKLoad loads[TOPK_LOADS];
-    LLVMValueRef better[TOPK_LOADS][TOPK_LANES], any = NULL, last = last_best(t);
+    TopKLoad *loads = ARENA_ARRAY(e->arena, TopKLoad, t->loads);
+    LLVMValueRef any = NULL, last = last_best(t);
     GxIf some, takes;
-    for (uint32_t i = 0; i < TOPK_LOADS; i++) {
+    for (uint32_t i = 0; i < t->loads; i++) {
         LLVMValueRef at = LLVMBuildAdd(b, gx_tid(k, 0), gx_i32(k, i * k->block[0]), "");
         at = LLVMBuildMul(b, at, gx_i32(k, t->lanes), "");
         load_neighbours(t, row, LLVMBuildAdd(b, first, at, ""), &loads[i]);
     }
-    for (uint32_t i = 0; i < TOPK_LOADS; i++) {
+    for (uint32_t i = 0; i < t->loads; i++) {
         for (uint32_t j = 0; j < t->lanes; j++) {
-            better[i][j] = LLVMBuildAnd(b, loads[i].exists,
-                                        compare(e, &t->order, &loads[i].v[j], &last), "");
-            any = any == NULL ? better[i][j] : LLVMBuildOr(b, any, better[i][j], "");
+            LLVMValueRef is_better = compare(e, &t->order, &loads[i].v[j], &last);
+            loads[i].better[j] = LLVMBuildAnd(b, loads[i].exists, is_better, "");
+            any = any == NULL ? loads[i].better[j]
+                              : LLVMBuildOr(b, any, loads[i].better[j], "");
         }
     }
     gx_if_begin(k, &some, any); /* seldom */
-    for (uint32_t i = 0; i < TOPK_LOADS; i++) {
+    for (uint32_t i = 0; i < t->loads; i++) {
         for (uint32_t j = 0; j < t->lanes; j++) {
-            gx_if_begin(k, &takes, better[i][j]);
+            gx_if_begin(k, &takes, loads[i].better[j]);
             take(t, loads[i].v[j], LLVMBuildAdd(b, loads[i].first, gx_i32(k, j), ""),
                  true);
             gx_if_end(k, &takes, NULL, 0, NULL);
@@ -392,6 +396,7 @@ Kernel *emitter_topk(const EmitterInput *in)
               .k = p->k,
               .rows = p->rows,
               .lanes = (uint32_t)in->design->config.lanes.data[0],
+              .loads = (uint32_t)in->design->config.unroll,
               .limit = (uint32_t)topk_limit(p, in->design->config.slots)};
     int64_t free_slots = (in->design->config.slots - p->k) / in->design->config.block;
     t.taken = free_slots < MOST_TAKEN ? (uint32_t)free_slots : MOST_TAKEN;

@@ -14,7 +14,10 @@
 
 #include <math.h>
 
-enum { STEPS = 16 }; /* of a loop: in the next one there is so much less to do */
+/* Of a loop: in the next one there is so much less to do. No number of the configuration: a matrix has 64 rows at most
+ * (256 bytes of a row are in registers), so that there are four loops at most; shorter ones would be more code that runs
+ * once. */
+enum { STEPS = 16 };
 
 typedef struct Triangle {
     const EmitterInput *in;

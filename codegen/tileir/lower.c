@@ -507,6 +507,9 @@ static void set_arguments(TileIrLower *l, const TileIrScalar *elements)
     }
 }
 
+/* No number of the configuration: it changes no tile, only which blocks run together. 8 tiles of one factor and about
+ * 16 of the other, for the 132 to 148 multiprocessors there are, are 24 tiles that L2 reads; of a square they
+ * would be 23. */
 enum { PANEL = 8 };
 
 static const TileIrTile *integer(TileIrLower *l, int64_t value)

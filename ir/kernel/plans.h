@@ -297,9 +297,6 @@ typedef struct ScatterPlan {
 void scatter_set_any_order(Instruction *scatter);
 /* The atomic operation that combines updates, so that their order is no matter; OP_COUNT: there is none. */
 OpCode scatter_atomic_operation(const Instruction *scatter);
-/* Updates of a thread that are read before the first is put where it goes: SCATTER_SHARED. */
-#define SCATTER_AHEAD 4
-int64_t scatter_ahead(const ScatterPlan *p, int64_t threads);
 /* A thread of a histogram takes updates side by side, which may share what they are made of, where such are few; else
  * one of each of as many parts of the updates, so that those of a warp lie side by side. */
 bool histogram_takes_neighbours(const Shape *updates);
@@ -386,7 +383,6 @@ bool radix_count_scalar(const Instruction *fusion, KernelScalar *out);
 void radix_tiles(const KernelDesign *d, RadixTiles *out);
 
 /* topk.c */
-#define TOPK_LOADS 4 /* of a thread between two barriers, of its lanes each */
 #define TOPK_LANES 8 /* at most */
 typedef struct TopKPlan {
     const Instruction *inst;

@@ -5,7 +5,7 @@
 
 #define MOST_BYTES 32768 /* of a block's places */
 #define LEAST_UPDATES 4096
-#define BLOCKS_EACH 4 /* of a multiprocessor */
+#define MULTIPROCESSOR_BLOCKS 4
 #define THREADS 256
 #define MOST_NEIGHBOURS 8
 #define FAR_ACCESSES 4 /* loads under way at once */
@@ -62,6 +62,8 @@ void configure_histogram(const KernelDesign *d, KernelConfig *c)
     const Shape *s = d->plan.scatter->update;
     if (config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = THREADS;
+    if (config_lacks(c, KERNEL_KEY_BLOCKS_PER_MULTIPROCESSOR))
+        c->blocks_per_multiprocessor = MULTIPROCESSOR_BLOCKS;
     if (!config_lacks(c, KERNEL_KEY_ACCESSES))
         return;
     c->accesses = histogram_takes_neighbours(s) ? inner_size(s) : FAR_ACCESSES;
@@ -84,7 +86,8 @@ void geometry_histogram(KernelDesign *d)
     int64_t taken = d->config.block * d->config.accesses;
     int64_t updates = shape_elements(p->update),
             bytes = dtype_info[p->operand->dtype].bits / 8;
-    int64_t most = (int64_t)target_multiprocessors(d->target) * BLOCKS_EACH;
+    int64_t most =
+        (int64_t)target_multiprocessors(d->target) * d->config.blocks_per_multiprocessor;
     int64_t blocks = updates / taken + (updates % taken != 0);
     geometry_blocks(d, blocks < most ? blocks : most, d->config.block, 1);
     geometry_shared(&d->geometry, (uint64_t)(shape_elements(p->operand) * bytes),

@@ -9,9 +9,12 @@
 #define RUN_ITEMS 8         /* updates that a thread has under way: of windows, or */
 #define RUN_FEW_ITEMS 4     /* where its neighbours read others */
 #define RUN_LANES 4
+#define RUN_AHEAD 4 /* updates under way behind those of a thread, at least */
 #define RUN_WIDE_THREADS (1 << 17) /* parts of updates, worth wide accesses */
 #define SHARED_UPDATES 256 /* fewer are not worth the positions' way to shared memory */
 #define SHARED_POSITIONS_BYTES 16384
+#define SHARED_AHEAD                                                                     \
+    4 /* updates of a thread that are read before the first is put where it goes */
 #define SHARED_THREADS 256
 #define SHARED_MOST_THREADS 1024
 #define SHARED_ALL_THREADS 2048 /* of a multiprocessor */
@@ -249,11 +252,6 @@ static ScatterPlan scatter_described(const Instruction *inst)
                          .operation = scatter_atomic_operation(inst)};
 }
 
-int64_t scatter_ahead(const ScatterPlan *p, int64_t threads)
-{
-    return p->steps < 2 * SCATTER_AHEAD * threads ? 1 : SCATTER_AHEAD;
-}
-
 OpCode scatter_atomic_operation(const Instruction *scatter)
 {
     if (scatter->operand_count != 3)
@@ -420,6 +418,16 @@ static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
     return p->free_positions * c->owners;
 }
 
+/* Updates of a thread under way at once: SCATTER_SHARED; SCATTER_RUNS, behind the thread's own. */
+static int64_t choose_unroll(const ScatterPlan *p, const KernelConfig *c)
+{
+    if (p->strategy == SCATTER_RUNS)
+        return c->items < RUN_AHEAD ? RUN_AHEAD : c->items;
+    bool has_many =
+        p->strategy == SCATTER_SHARED && p->steps >= 2 * SHARED_AHEAD * c->block;
+    return has_many ? SHARED_AHEAD : 1;
+}
+
 /* SCATTER_SHARED: of a block. A warp where the order matters; more where blocks are too few to keep loads under way. */
 static int64_t shared_threads(const KernelDesign *d)
 {
@@ -429,7 +437,7 @@ static int64_t shared_threads(const KernelDesign *d)
     if (p->operation == OP_COUNT)
         return TARGET_WARP;
     while (2 * block <= SHARED_MOST_THREADS && 2 * block * p->free_positions <= threads &&
-           2 * block * SCATTER_AHEAD <= p->steps)
+           2 * block * SHARED_AHEAD <= p->steps)
         block *= 2;
     return block;
 }
@@ -445,6 +453,8 @@ void configure_scatter(const KernelDesign *d, KernelConfig *c)
     if (d->plan.scatter->strategy == SCATTER_SHARED && config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = shared_threads(d);
     configure_threads(c, threads_of(d->plan.scatter, c));
+    if (config_lacks(c, KERNEL_KEY_UNROLL))
+        c->unroll = choose_unroll(d->plan.scatter, c);
 }
 
 const char *refuse_scatter(const KernelDesign *d)
@@ -463,6 +473,9 @@ const char *refuse_scatter(const KernelDesign *d)
                "another";
     if (d->config.items != 1 && p->strategy != SCATTER_RUNS)
         return "\"items\" must be 1: updates of one position do not stand side by side";
+    if (d->config.unroll != 1 && p->strategy != SCATTER_SHARED &&
+        p->strategy != SCATTER_RUNS)
+        return "\"unroll\" must be 1: each update goes where it belongs by itself";
     if (p->strategy == SCATTER_SHARED && p->operation == OP_COUNT &&
         d->config.block != TARGET_WARP)
         return refuse_text(d, "\"block\" must be %d: sums are those of one warp",

@@ -4,6 +4,7 @@
 #include "ir/kernel/rules.h"
 
 #define TOPK_SLOTS 2048       /* that hold a whole row; a longer one: long_row_slots */
+#define TOPK_LOADS 4          /* of a thread between two barriers: "unroll" */
 #define TOPK_THREADS 256      /* at most */
 #define TOPK_LONG_THREADS 512 /* of a long row: for more bytes under way */
 
@@ -61,9 +62,9 @@ static int64_t slot_bytes(const TopKPlan *p)
 }
 
 /* Fewer are sorted sooner, but what the first batch has that goes before the k best of them must fit behind those. */
-static int64_t long_row_slots(const TopKPlan *p, int64_t lanes)
+static int64_t long_row_slots(const TopKPlan *p, int64_t loads, int64_t lanes)
 {
-    int64_t batch = TOPK_LOADS * lanes * TOPK_LONG_THREADS;
+    int64_t batch = loads * lanes * TOPK_LONG_THREADS;
     int64_t slots = 2 * TOPK_LONG_THREADS;
     while (slots < 2 * p->k || slots * slots < batch * p->k)
         slots *= 2;
@@ -75,7 +76,10 @@ void configure_topk(const KernelDesign *d, KernelConfig *c)
     const TopKPlan *p = d->plan.topk;
     if (config_lacks(c, KERNEL_KEY_LANES))
         config_set_lanes(d->arena, c, most_lanes(p));
-    int64_t wanted = p->size < TOPK_SLOTS ? p->size : long_row_slots(p, c->lanes.data[0]);
+    if (config_lacks(c, KERNEL_KEY_UNROLL))
+        c->unroll = TOPK_LOADS;
+    int64_t wanted =
+        p->size < TOPK_SLOTS ? p->size : long_row_slots(p, c->unroll, c->lanes.data[0]);
     if (config_lacks(c, KERNEL_KEY_SLOTS)) {
         for (c->slots = 2; c->slots < wanted;)
             c->slots *= 2;

@@ -229,11 +229,11 @@ static double combine_in_warp(WorkBuilder *b, const ScatterPlan *p, unsigned byt
            others * costs.shuffle_cycles + costs.shared_cycles;
 }
 
-static void walk_shared(WorkBuilder *b, const ScatterPlan *p, int64_t block)
+static void walk_shared(WorkBuilder *b, const ScatterPlan *p, const KernelConfig *c)
 {
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
     unsigned bytes = shared_bytes(p->operand->dtype);
-    int64_t ahead = scatter_ahead(p, block), taken = ahead * block;
+    int64_t block = c->block, ahead = c->unroll, taken = ahead * block;
     int64_t trips = ceil_div(p->steps, taken);
     const IndexExpr *batch = work_coordinate(
         b, (WorkCoordinate){.block_div = 1, .block_mul = 1}, p->free_positions);
@@ -303,7 +303,7 @@ void work_scatter(const KernelDesign *d, KernelWork *out)
     if (p->strategy == SCATTER_OWNERS) {
         walk_updates(b, p, d->config.owners);
     } else if (p->strategy == SCATTER_SHARED) {
-        walk_shared(b, p, d->config.block);
+        walk_shared(b, p, &d->config);
     } else if (p->strategy == SCATTER_RUNS) {
         walk_runs(b, p, d->config.items, d->config.lanes.data[0]);
     } else if (p->strategy != SCATTER_NOTHING) {

@@ -193,7 +193,7 @@ static void take_remaining(WorkBuilder *b, const KernelDesign *d, const Network 
     const IndexExpr *index[KERNEL_MOST_RANK];
     int64_t last = p->shape->rank - 1, slots = first->slots,
             lanes = d->config.lanes.data[0], part = (int64_t)b->threads * lanes,
-            batch = TOPK_LOADS * part;
+            loads = d->config.unroll, batch = loads * part;
     double remaining = (double)(p->size - slots), trips = remaining / (double)batch;
     double taken = 0.7 * (double)p->k * work_log2(p->size / slots + 1);
     double free_slots = (double)(topk_limit(p, slots) - p->k);
@@ -204,7 +204,7 @@ static void take_remaining(WorkBuilder *b, const KernelDesign *d, const Network 
     work_set_lanes(b, (uint32_t)lanes);
     const IndexExpr *trip =
         work_loop_begin(b, trips > 1 ? trips : 1, trips > 1 ? (int64_t)trips : 1, 1);
-    const IndexExpr *step = work_loop_begin(b, TOPK_LOADS, TOPK_LOADS, TOPK_LOADS);
+    const IndexExpr *step = work_loop_begin(b, (double)loads, loads, (double)loads);
     const IndexExpr *at =
         ix_add(b->ix, ix_mul(b->ix, trip, batch), ix_mul(b->ix, step, part));
     at = ix_add(b->ix, at, ix_mul(b->ix, thread, lanes));
