@@ -53,8 +53,11 @@ def qr(a, mode):
     return q @ r, h(q) @ q, jnp.abs(r)
 
 
-def lu(a):
-    p, l, u = jsl.lu(a)
+def lu(a):  # jax.scipy.linalg.lu takes one matrix only
+    one = jsl.lu
+    for _ in range(a.ndim - 2):
+        one = jax.vmap(one)
+    p, l, u = one(a)
     return p @ l @ u, p, u
 
 
