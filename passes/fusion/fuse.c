@@ -147,7 +147,18 @@ static bool transposes(const Instruction *producer)
     return false;
 }
 
-/* A sort reads an element once if a block sorts whole rows, and then by rows as they lie in memory. */
+/* Numbers of places, turned or spread. */
+static bool is_counted(const Instruction *producer)
+{
+    while (producer->op == OP_BROADCAST || producer->op == OP_REVERSE)
+        producer = producer->operands[0];
+    return producer->op == OP_IOTA ||
+           (producer->op == OP_FUSION && producer->operand_count == 0);
+}
+
+/* A sort reads an element once if a block sorts whole rows, and then by rows as they lie in memory. A longer one is
+ * sorted in steps: the keys are read to count their digits, too, and all but the first step read what was written; what
+ * reads nothing is computed in the first. */
 static bool sort_takes(const Instruction *consumer, const Instruction *producer,
                        const Target *target)
 {
@@ -155,7 +166,9 @@ static bool sort_takes(const Instruction *consumer, const Instruction *producer,
         consumer->op == OP_FUSION ? fusion_hero(consumer, OP_SORT) : consumer;
     if (sort == NULL || sort->op != OP_SORT)
         return true;
-    return sort_is_in_block(sort, target) && !transposes(producer);
+    if (!sort_is_in_block(sort, target))
+        return is_counted(producer);
+    return !transposes(producer);
 }
 
 /* -- legality ------------------------------------------------------------------------------------------ */

@@ -259,15 +259,23 @@ static void begin_counting(const Radix *r, Computation *from, Counting *c)
 }
 
 /* The counts are its result, not what is sorted. */
-static void end_counting(Counting *c, Instruction *counts)
+static void end_counting(const Radix *r, Counting *c, Instruction *counts)
 {
-    Instruction *old = c->comp->root;
     c->comp->root = counts;
-    for (Instruction *inst = inst_first(c->comp); inst; inst = inst_next(inst)) {
-        if (inst == old || inst->op == OP_GET_TUPLE_ELEMENT || inst == c->sort)
-            computation_remove(c->comp, inst);
-    }
     computation_sort(c->comp);
+    uint32_t count = c->comp->instruction_count;
+    bool *is_read = ARENA_ARRAY(r->cx->scratch, bool, count);
+    is_read[counts->id] = true;
+    for (uint32_t i = count; i-- > 0;) {
+        Instruction *inst = c->comp->instructions[i];
+        if (!is_read[i] && inst->op != OP_PARAMETER) {
+            computation_remove(c->comp, inst);
+            continue;
+        }
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            is_read[inst->operands[k]->id] = true;
+    }
+    computation_compact(c->comp);
 }
 
 /* One more in `to` for each number of the indices, which are scalars. */
@@ -309,7 +317,7 @@ static Instruction *count_digits(const Radix *r)
     uint32_t count = r->fusion->operand_count;
     Instruction *to = computation_add_parameter(c.comp, count, all, NULL);
     Instruction *digits = positions(&c.k, c.key, r);
-    end_counting(&c, add_scatter(r, to, digits, number(&c.k, DT_U32, 1), 0));
+    end_counting(r, &c, add_scatter(r, to, digits, number(&c.k, DT_U32, 1), 0));
     Instruction **outer = ARENA_ARRAY(r->cx->scratch, Instruction *, count + 1u);
     for (uint32_t i = 0; i < count; i++)
         outer[i] = r->fusion->operands[i];
@@ -409,7 +417,7 @@ static Instruction *count_ranges(const Radix *r, Computation *from, uint32_t cou
         batching[i] = i + 1 < s->rank ? i : i + 1;
     inst_set_ints(sums, ATTR_INPUT_BATCHING_DIMS, batching, s->rank);
     inst_set_ints(sums, ATTR_SCATTER_INDICES_BATCHING_DIMS, index_batching, s->rank);
-    end_counting(&c, sums);
+    end_counting(r, &c, sums);
     Instruction *counts = add_counting(r, c.comp, of_counts, count, operands);
     return r->ranges == 1 ? counts : scan_ranges(r, counts);
 }

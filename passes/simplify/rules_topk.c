@@ -1,15 +1,27 @@
-/* Rules of sorts of which only the first elements are read: approx_max_k as JAX lowers it, sort(-x)[:k].
+/* Rules of sorts. Those of which only the first elements are read: approx_max_k as JAX lowers it, sort(-x)[:k].
  *
  *   s = sort(x, iota), by x descending; slice(s.0)[0:k], slice(s.1)[0:k]
  *     =>  t = topk(x), k; t.0, t.1
  *
  * Measure: sorts. Where zeros are equal for the comparator, topk, which has -0 below 0, gets them as one, and the values are
- * taken from x by their positions. NaN, about which a comparison that is not total says nothing, goes where topk has it. */
+ * taken from x by their positions. NaN, about which a comparison that is not total says nothing, goes where topk has it.
+ *
+ * One element alone is a reduction of values and places. Descending sorts, as JAX has them, turn operands and results:
+ *
+ *   s = sort(reverse(x), reverse(iota)) by x; reverse(s.1)  =>  s = sort(x, iota) by x, descending; s.1
+ *
+ * Measure: what is turned. */
+#include "ir/kernel/kernel.h"
 #include "ir/kernel/sort.h"
+#include "ir/number/number.h"
 #include "passes/simplify/rewrite.h"
 
 /* Elements that topk's kernel keeps, and how many times as many there must be: else a sort does as well. */
 enum { MOST_K = 1024, LEAST_PART = 4 };
+
+/* Of rows that are cut, as passes/fusion/split.c does it where a reduction has one operand: elements of a row, and of a
+ * piece, and how many pieces there are. */
+enum { LONG_ROW = 1 << 16, LEAST_PIECE = 4096, LEAST_PIECES = 4, MOST_PIECES = 1024 };
 
 /* How many of a row a slice takes from its start, everything of the other dimensions; 0: it is another slice. */
 static int64_t first_of_rows(const Instruction *slice, const Shape *s)
@@ -150,7 +162,223 @@ static Instruction *slice_sort(Rewriter *r, Instruction *inst)
     return rw_as(inst, take(r, inst->shape, x, rw_element(r, best, 1)));
 }
 
+/* -- the first one --------------------------------------------------------------------------------- */
+
+/* What goes behind every other value of the type; among equal ones a place decides. */
+static Instruction *last_of_all(Rewriter *r, DType t, bool is_largest)
+{
+    Literal *l = literal_create(r->m->arena, shape_scalar(r->m->intern, t));
+    uint64_t sign = (uint64_t)1 << (dtype_info[t].bits - 1);
+    uint64_t bits = is_largest ? sign | (sign - 1) : sign - 1;
+    if (!dtype_is_float(t)) {
+        if (is_largest)
+            number_lowest(t, l->data);
+        else
+            number_highest(t, l->data);
+        return rw_constant(r, l);
+    }
+    if (dtype_info[t].special == SPECIAL_E8M0) /* no sign */
+        bits = is_largest ? 0 : sign | (sign - 1);
+    else if (dtype_info[t].special == SPECIAL_FNUZ && is_largest) /* its NaN */
+        bits = sign;
+    number_store(t, l->data, bits);
+    return rw_constant(r, l);
+}
+
+static Instruction *compared(Computation *comp, Instruction *a, Instruction *b,
+                             int64_t direction)
+{
+    const Shape *pred = shape_scalar(comp->module->intern, DT_PRED);
+    Instruction *c =
+        computation_add(comp, OP_COMPARE, pred, 2, (Instruction *[]){a, b}, NULL);
+    inst_set_int(c, ATTR_DIRECTION, direction);
+    if (dtype_is_float(a->shape->dtype))
+        inst_set_int(c, ATTR_TYPE, COMPARE_TOTALORDER);
+    return c;
+}
+
+static Instruction *of_two(Computation *comp, OpCode op, Instruction *a, Instruction *b)
+{
+    return computation_add(comp, op, a->shape, 2, (Instruction *[]){a, b}, NULL);
+}
+
+/* Of two values and their places the one that goes first: the greater (smaller) value, of equal ones the smaller place. */
+static Computation *first_of_two(Rewriter *r, DType t, bool is_largest)
+{
+    Computation *comp = module_add_computation(r->m, "first_of_two");
+    const Shape *shapes[2] = {shape_scalar(r->m->intern, t),
+                              shape_scalar(r->m->intern, DT_S32)};
+    Instruction *p[4], *chosen[2];
+    for (uint32_t i = 0; i < 4; i++)
+        p[i] = computation_add_parameter(comp, i, shapes[i % 2], NULL);
+    Instruction *before = compared(comp, p[1], p[3], DIRECTION_LT);
+    Instruction *equal = compared(comp, p[0], p[2], DIRECTION_EQ);
+    Instruction *more =
+        compared(comp, p[0], p[2], is_largest ? DIRECTION_GT : DIRECTION_LT);
+    Instruction *takes = of_two(comp, OP_OR, more, of_two(comp, OP_AND, equal, before));
+    for (uint32_t i = 0; i < 2; i++)
+        chosen[i] = computation_add(comp, OP_SELECT, shapes[i], 3,
+                                    (Instruction *[]){takes, p[i], p[i + 2]}, NULL);
+    comp->root = computation_add(comp, OP_TUPLE, shape_tuple(r->m->intern, 2, shapes), 2,
+                                 chosen, NULL);
+    return comp;
+}
+
+/* Of rows of the last dimension, by values and places. */
+static Instruction *first_along(Rewriter *r, Instruction *x, Instruction *places,
+                                bool is_largest)
+{
+    const Shape *s = x->shape;
+    int64_t last = s->rank - 1;
+    const Shape *rows[2] = {rw_shape(r, s->dtype, s->rank - 1, s->dims),
+                            rw_shape(r, DT_S32, s->rank - 1, s->dims)};
+    Instruction *operands[4] = {
+        x, places, last_of_all(r, s->dtype, is_largest),
+        rw_splat_int(r, shape_scalar(r->m->intern, DT_S32), INT32_MAX)};
+    Instruction *first =
+        rw_add(r, OP_REDUCE, shape_tuple(r->m->intern, 2, rows), 4, operands);
+    inst_set_ints(first, ATTR_DIMENSIONS, &last, 1);
+    inst_set_computation(first, ATTR_TO_APPLY, first_of_two(r, s->dtype, is_largest));
+    return first;
+}
+
+/* Of few long rows so many that a GPU is busy are reduced on their own, and what they give once more. */
+static int64_t pieces_of_row(const Shape *s)
+{
+    int64_t n = s->dims[s->rank - 1], rows = shape_elements(s) / n, pieces = 1;
+    while (n >= LONG_ROW && 2 * pieces * rows <= MOST_PIECES &&
+           n / (2 * pieces) >= LEAST_PIECE)
+        pieces *= 2;
+    return pieces < LEAST_PIECES ? 1 : pieces;
+}
+
+/* The last dimension in pieces. */
+static Instruction *cut(Rewriter *r, Instruction *x, int64_t pieces)
+{
+    const Shape *s = x->shape;
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1);
+    for (uint32_t d = 0; d < s->rank; d++)
+        dims[d] = s->dims[d];
+    dims[s->rank - 1] = pieces;
+    dims[s->rank] = s->dims[s->rank - 1] / pieces;
+    return rw_reshape(r, rw_shape(r, s->dtype, s->rank + 1, dims), x);
+}
+
+static Instruction *first_of_rows_of(Rewriter *r, Instruction *x, bool is_largest)
+{
+    uint32_t last = x->shape->rank - 1;
+    int64_t pieces = pieces_of_row(x->shape), n = x->shape->dims[last];
+    if (pieces > 1 && n % pieces != 0) /* what fills it up has greater places */
+        x = rw_fill_up(r, x, last_of_all(r, x->shape->dtype, is_largest), last,
+                       pieces - n % pieces);
+    const Shape *s = shape_with_dtype(r->m->intern, x->shape, DT_S32);
+    Instruction *places = rw_add(r, OP_IOTA, s, 0, NULL);
+    inst_set_int(places, ATTR_IOTA_DIMENSION, last);
+    if (pieces == 1)
+        return first_along(r, x, places, is_largest);
+    Instruction *of_pieces =
+        first_along(r, cut(r, x, pieces), cut(r, places, pieces), is_largest);
+    return first_along(r, rw_element(r, of_pieces, 0), rw_element(r, of_pieces, 1),
+                       is_largest);
+}
+
+/* topk(x), k=1  =>  (v, i) = reduce(x, iota); tuple(reshape(v), reshape(i)) */
+static Instruction *first_of_row(Rewriter *r, Instruction *inst)
+{
+    Instruction *x = inst->operands[0];
+    const Shape *s = x->shape;
+    if (inst_int(inst, ATTR_K, 0) != 1 || !rw_is_static(s) || s->rank == 0 ||
+        dtype_is_complex(s->dtype) || shape_elements(s) == 0 ||
+        shape_leaf(inst->shape, 1)->dtype != DT_S32)
+        return NULL;
+    Instruction *first = first_of_rows_of(r, x, inst_int(inst, ATTR_LARGEST, 1) != 0);
+    Instruction *parts[2];
+    for (uint32_t i = 0; i < 2; i++)
+        parts[i] = rw_reshape(r, shape_leaf(inst->shape, i), rw_element(r, first, i));
+    return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
+}
+
+/* -- turned ------------------------------------------------------------------------------------------ */
+
+/* Whether an array turned costs nothing: it is turned already, numbers of places, or read by a sort that computes what
+ * it reads; or its order is not seen. */
+static bool turns_freely(Rewriter *r, const Instruction *sort, uint32_t i,
+                         const Instruction *key)
+{
+    const Instruction *x = sort->operands[i];
+    if (x->op == OP_REVERSE)
+        return inst_ints(x, ATTR_DIMENSIONS).count == 1 &&
+               inst_ints(x, ATTR_DIMENSIONS).data[0] ==
+                   inst_ints(sort, ATTR_DIMENSIONS).data[0];
+    if (sort->operand_count == 1 && key->op == OP_PARAMETER)
+        return true;
+    return is_places(x, (uint32_t)inst_ints(sort, ATTR_DIMENSIONS).data[0]) ||
+           sort_is_in_block(sort, r->cx->target);
+}
+
+static bool is_turned(const Instruction *inst, const Instruction *sort)
+{
+    Ints by = inst_ints(inst, ATTR_DIMENSIONS);
+    return inst->op == OP_REVERSE && by.count == 1 &&
+           by.data[0] == inst_ints(sort, ATTR_DIMENSIONS).data[0];
+}
+
+/* Every reader turns the order. */
+static bool all_is_read_turned(Rewriter *r, const Instruction *sort,
+                               const Instruction *from)
+{
+    const Uses *uses = rw_uses(r);
+    if (from->id >= r->known || from->control_count > 0 || from->parent->root == from)
+        return false;
+    for (uint32_t i = uses->start[from->id]; i < uses->start[from->id + 1]; i++) {
+        const Instruction *reader = uses->list[i];
+        bool is_element = reader->op == OP_GET_TUPLE_ELEMENT && from == sort;
+        if (is_element ? !all_is_read_turned(r, sort, reader) : !is_turned(reader, sort))
+            return false;
+    }
+    return true;
+}
+
+/* reverse(sort(x)), by a total order  =>  sort(reverse(x)) by the opposite one: equals lie the other way round twice */
+static Instruction *reverse_sort(Rewriter *r, Instruction *inst)
+{
+    Instruction *from = inst->operands[0], *operands[KERNEL_MOST_VALUES];
+    Instruction *sort = from->op == OP_GET_TUPLE_ELEMENT ? from->operands[0] : from;
+    const Instruction *first, *second;
+    bool is_greater;
+    if (sort->op != OP_SORT || sort->operand_count > KERNEL_MOST_VALUES ||
+        !rw_is_static(sort->operands[0]->shape) || !is_turned(inst, sort) ||
+        !sort_compares(sort, &first, &second, &is_greater) ||
+        !shape_is_array(first->shape) || dtype_is_complex(first->shape->dtype))
+        return NULL;
+    Computation *by = inst_called(sort, 0);
+    if (dtype_is_float(first->shape->dtype) &&
+        inst_int(by->root, ATTR_TYPE, COMPARE_FLOAT) != COMPARE_TOTALORDER)
+        return NULL;
+    for (uint32_t i = 0; i < sort->operand_count; i++) {
+        if (!turns_freely(r, sort, i, first))
+            return NULL;
+    }
+    if (!all_is_read_turned(r, sort, sort))
+        return NULL;
+    bool is_seen = sort->operand_count > 1 || first->op != OP_PARAMETER;
+    for (uint32_t i = 0; i < sort->operand_count; i++) {
+        Instruction *x = sort->operands[i];
+        operands[i] = is_seen ? rw_like(r, inst, x->shape, 1, &x) : x;
+    }
+    bool is_less = inst_int(by->root, ATTR_DIRECTION, DIRECTION_EQ) == DIRECTION_LT;
+    by = computation_clone(by, by->name);
+    inst_set_int(by->root, ATTR_DIRECTION, is_less ? DIRECTION_GT : DIRECTION_LT);
+    Instruction *turned = rw_like(r, sort, sort->shape, sort->operand_count, operands);
+    inst_set_computation(turned, ATTR_TO_APPLY, by);
+    if (sort == from)
+        return rw_as(inst, turned);
+    return rw_as(inst, rw_element(r, turned, (uint32_t)inst_int(from, ATTR_INDEX, 0)));
+}
+
 const Rule rules_topk[] = {
     {OP_SLICE, "slice_sort", slice_sort},
+    {OP_TOPK, "first_of_row", first_of_row},
+    {OP_REVERSE, "reverse_sort", reverse_sort},
     {0},
 };
