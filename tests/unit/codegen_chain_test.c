@@ -234,7 +234,8 @@ static void configured_kernels_are_right(void **state)
                 check(*state, &cases[i], "sm_90", configs[k], k == 1);
 }
 
-/* By wgmma: one and two groups of four warps, twice 64 rows of each, one stage and several. */
+/* By wgmma: one and two groups of four warps, twice 64 rows of each, one stage and several. A thread cannot hold twice 64
+ * rows of two sums that are 128 deep. */
 static void wide_kernels_are_right(void **state)
 {
     static const char *const configs[] = {
@@ -244,7 +245,8 @@ static void wide_kernels_are_right(void **state)
     };
     for (size_t k = 0; k < sizeof configs / sizeof *configs; k++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            check(*state, &cases[i], "sm_90a", configs[k], k == 1);
+            if (k != 2 || cases[i].v_depth <= 64)
+                check(*state, &cases[i], "sm_90a", configs[k], k == 1);
 }
 
 /* Tiles that a band leaves out are not looked at. */
