@@ -143,9 +143,9 @@ static void test_product(void **state)
                  "this type of bias");
     refused_with(CUBLASLT_MATMUL_DESC_A_SCALE_MODE,
                  CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0, LT_NOT_SUPPORTED,
-                 "scales blocks of A and B along k only");
+                 "scales A and B only");
     refused_with(CUBLASLT_MATMUL_DESC_D_SCALE_MODE, 1, LT_NOT_SUPPORTED,
-                 "scales blocks of A and B along k only");
+                 "scales A and B only");
     refused_with(CUBLASLT_MATMUL_DESC_TRANSA, 7, LT_NOT_SUPPORTED,
                  "cannot do a matrix like this");
 }
