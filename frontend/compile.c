@@ -219,7 +219,7 @@ static bool find_stage(Compile *c, CodegenStage *out)
     }
     compile_usage_error(
         c,
-        "unknown --emit form \"%s\"; forms are hlo, pb, dot, html, llvm, ptx, "
+        "unknown --emit form \"%s\"; forms are hlo, pb, dot, html, tile, llvm, ptx, "
         "cubin, tileir, plan, tuning, candidates",
         c->options.emit);
     return false;
@@ -396,6 +396,13 @@ static void emit_tuning(Compile *c, Module *m)
         c->result->bytes = tuning_print(c->arena, m, &c->targets[0], &c->result->size);
 }
 
+static void emit_tile(Compile *c, Module *m)
+{
+    KernelsConfigured unused;
+    if (kernel_configure_all(m, &c->targets[0], c->tuning, &unused))
+        c->result->bytes = report_tiles(c->arena, m, &c->targets[0], &c->result->size);
+}
+
 /* Forms that are made of the module, for the first target; NULL: code is needed. */
 static void (*module_form(const gxc_options *o))(Compile *c, Module *m)
 {
@@ -405,6 +412,7 @@ static void (*module_form(const gxc_options *o))(Compile *c, Module *m)
     } forms[] = {{"hlo", emit_hlo},
                  {"pb", emit_proto},
                  {"dot", emit_dot},
+                 {"tile", emit_tile},
                  {"tuning", emit_tuning}};
     for (size_t i = 0; o->emit != NULL && i < sizeof forms / sizeof *forms; i++) {
         if (strcmp(o->emit, forms[i].name) == 0)

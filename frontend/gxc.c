@@ -67,7 +67,7 @@ static const struct argp_option rows[] = {
     {"target", KEY_TARGET, "T", 0, "GPU (sm_90a, h100) or emu; may be repeated", 0},
     {NULL, 'O', "LEVEL", 0, "Optimisation: 0, 1 (default), 2", 0},
     {"emit", KEY_EMIT, "FORM", 0,
-     "hlo, pb, dot, html, llvm, ptx, cubin, tileir, plan, tuning or candidates "
+     "hlo, pb, dot, html, tile, llvm, ptx, cubin, tileir, plan, tuning or candidates "
      "instead of the artefact",
      0},
     {"module", KEY_MODULE, "NAME", 0,

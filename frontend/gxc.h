@@ -51,7 +51,7 @@ typedef struct gxc_options {
     int opt_level; /* 0, 1 or 2; use opt_level_set to ask for 0 */
     int opt_level_set;
     const char *
-        emit; /* NULL the artefact; "hlo" "pb" "dot" "html" "llvm" "ptx" "cubin" "tileir" "plan" "tuning"
+        emit; /* NULL the artefact; "hlo" "pb" "dot" "html" "tile" "llvm" "ptx" "cubin" "tileir" "plan" "tuning"
               "candidates" */
     const char *print;            /* form of hlo: NULL or "default", "long", "short" */
     int verify_only;              /* parse and verify, make nothing */

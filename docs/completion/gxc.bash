@@ -1,7 +1,7 @@
 # Completion of gxc and gxrun for bash. Options are what --help says, values what the lists of gxc say.
 _gxc_values() { # program option
     case $2 in
-    --emit) echo hlo pb dot html llvm ptx cubin tileir plan tuning candidates ;;
+    --emit) echo hlo pb dot html tile llvm ptx cubin tileir plan tuning candidates ;;
     --print) echo default long short ;;
     --libraries) echo all none cublaslt cudnn ;;
     --tiles) echo auto gx tileir none ;;

@@ -2,7 +2,7 @@
 # Completion of gxc and gxrun for zsh. Options are what --help says, values what the lists of gxc say.
 _gxc_values() {
   case $1 in
-    --emit) print -l hlo pb dot html llvm ptx cubin tileir plan tuning candidates ;;
+    --emit) print -l hlo pb dot html tile llvm ptx cubin tileir plan tuning candidates ;;
     --print) print -l default long short ;;
     --libraries) print -l all none cublaslt cudnn ;;
     --tiles) print -l auto gx tileir none ;;

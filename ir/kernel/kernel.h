@@ -115,6 +115,10 @@ struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *
 struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
                                               const char **why);
 
+/* The program of tiles of a kernel of KERNEL_BY_TILEIR as gxc's own code has it, made in `a`; NULL: *why, as above. */
+const struct TileProgram *kernel_tile_program(const KernelDesign *d, Arena *a,
+                                              const char **why);
+
 /* What is asked of CUDA Tile IR's assembler besides a program. */
 typedef struct TileIrHints {
     uint32_t warps;  /* that shall multiply, of each block; 0: any number */
