@@ -27,6 +27,7 @@ enum { SECONDS = 30, MOST_WORK = 1000000 };
 
 /* --- the module ---------------------------------------------------------------------------- */
 
+/* Empty where it is too large to be edited. */
 static void set_text(HloText *t, const char *text, size_t size)
 {
     t->size = size <= HLO_TEXT_MOST / 2 ? size : 0;
@@ -177,7 +178,8 @@ void fuzz_input(const uint8_t *data, size_t size)
     const char *run = make_text(&t, data, is_edited);
     choice_make(&c, run, data + HEAD_CHOICE);
     hlo_edit(&t, data + HEAD_BYTES, size - HEAD_BYTES);
-    bool is_ours = !is_edited && data[HEAD_SOURCE] % SOURCES != SOURCE_TEST;
+    bool is_ours =
+        !is_edited && t.size != 0 && data[HEAD_SOURCE] % SOURCES != SOURCE_TEST;
     if (!c.compares || compare(&t, &c, data, is_ours) == VERDICT_UNSUPPORTED)
         make_form(&t, &c);
 }
