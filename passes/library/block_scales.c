@@ -76,6 +76,12 @@ static bool is_wide(const Instruction *x)
     return x->shape->dtype == DT_F32 || dtype_is_half(x->shape->dtype);
 }
 
+/* What bf16 rounds is still there, what f16 makes infinite or 0 is not. */
+static bool overflows(DType to, const Instruction *of)
+{
+    return to == DT_F16 && of->shape->dtype != DT_F16;
+}
+
 /* The same values in the same order, but for roundings to 16 bits. */
 static bool is_renamed(const Instruction *x)
 {
@@ -83,7 +89,8 @@ static bool is_renamed(const Instruction *x)
         return false;
     const Instruction *of = x->operands[0];
     if (x->op == OP_CONVERT)
-        return (is_wide(of) || is_f8(of)) && shape_is_row_major(of->shape);
+        return (is_f8(of) || (is_wide(of) && !overflows(x->shape->dtype, of))) &&
+               shape_is_row_major(of->shape);
     return (x->op == OP_RESHAPE || x->op == OP_BITCAST) &&
            x->shape->dtype == of->shape->dtype && shape_is_row_major(of->shape);
 }

@@ -400,7 +400,7 @@ static bool is_whole(const Scaled *s)
 
 static bool take_scale(const Epilogues *e, Scaled *s, Instruction *x)
 {
-    if (s->count == MOST_SCALED || x->control_count != 0)
+    if (s->count == MOST_SCALED || x->control_count != 0 || e->is_waited_for[x->id])
         return false;
     MatmulScale scale = matmul_scale_of(s->dot, x);
     if (scale == MATMUL_NO_SCALE)
