@@ -184,8 +184,8 @@ typedef struct gxrt_command_info {
     size_t struct_size;
     const char *name; /* HLO instruction */
     const char *kind; /* "launch", "copy", "collective", "while", ... */
-    const char
-        *what; /* kernel, collective ("all-reduce"), function of the host; else "" */
+    const char *
+        what; /* kernel, collective ("all-reduce"), function of the host, cuDNN's graph, factorisation; else "" */
     const char *op_name, *source_file; /* of the HLO's metadata */
     uint32_t source_line;              /* 0: not known */
     uint32_t stream;

@@ -3,7 +3,7 @@ function __gxc_values
     set -l program $argv[1]
     switch $argv[2]
         case emit
-            printf '%s\n' hlo pb dot html llvm ptx cubin tileir plan tuning candidates
+            printf '%s\n' hlo pb dot html tile llvm ptx cubin tileir plan tuning candidates
         case print
             printf '%s\n' default long short
         case libraries

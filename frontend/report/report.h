@@ -48,8 +48,8 @@ void report_make(gxc_result *r, const Codegen *cg, const StageTimes *times,
                  const PassCounts *counts, const ModelReport *model,
                  const char *without_cudnn);
 
-/* tiles.c: the program of tiles (ir/tile/tile.h) of each kernel that is one, as text in `a`, for kernels that have their
- * configurations; one line where there is none. */
+/* tiles.c: the program of tiles (ir/tile/tile.h) of each kernel that is one, as gxc's own code has it (CUDA Tile IR may
+ * be given another), as text in `a`, for kernels that have their configurations; one line where there is none. */
 const char *report_tiles(Arena *a, const Module *m, const Target *target, size_t *length);
 
 #endif
