@@ -335,16 +335,24 @@ static void make_page(Compile *c, const Module *m)
         escape_throw(ESCAPE_MEMORY, "out of memory while the page was made");
 }
 
+/* After some passes alone, nobody has looked at what a text that was edited by hand says. */
+static bool is_fused(Compile *c, Module *m)
+{
+    if (c->options.passes == NULL)
+        return true;
+    stage_begin(&c->times, "verify");
+    bool good = module_verify(m, LEVEL_FUSED, c->scratch);
+    arena_reset(c->scratch);
+    return good;
+}
+
 static void add_variants(Compile *c, Module *first, const CodegenOptions *o)
 {
     c->codegen = codegen_create(c->arena, o);
     for (size_t i = 0; i < c->target_count; i++) {
         /* passes change the module in place: further variants start from the text again */
         Module *m = i == 0 ? first : read_module(c, c->module_arenas[i]);
-        if (m == NULL || !run_passes(c, m, &c->targets[i]))
-            return;
-        /* after a pass alone, nobody has looked at what a text that was edited by hand says */
-        if (c->options.passes != NULL && !module_verify(m, LEVEL_FUSED, c->scratch))
+        if (m == NULL || !run_passes(c, m, &c->targets[i]) || !is_fused(c, m))
             return;
         stage_begin(&c->times, "codegen");
         if (!codegen_add_variant(c->codegen, m, &c->targets[i]) || compile_has_failed(c))
@@ -388,19 +396,24 @@ static void emit_dot(Compile *c, Module *m)
     c->result->bytes = page_dot(c->arena, m, &c->targets[0], &c->result->size);
 }
 
-/* Kernels that no pass configured are so now. */
-static void emit_tuning(Compile *c, Module *m)
+/* What kernels are by their configurations: those that no pass configured are so now. */
+static void emit_kernels(Compile *c, Module *m,
+                         const char *(*print)(Arena *, const Module *, const Target *,
+                                              size_t *length))
 {
     KernelsConfigured unused;
-    if (kernel_configure_all(m, &c->targets[0], c->tuning, &unused))
-        c->result->bytes = tuning_print(c->arena, m, &c->targets[0], &c->result->size);
+    if (is_fused(c, m) && kernel_configure_all(m, &c->targets[0], c->tuning, &unused))
+        c->result->bytes = print(c->arena, m, &c->targets[0], &c->result->size);
+}
+
+static void emit_tuning(Compile *c, Module *m)
+{
+    emit_kernels(c, m, tuning_print);
 }
 
 static void emit_tile(Compile *c, Module *m)
 {
-    KernelsConfigured unused;
-    if (kernel_configure_all(m, &c->targets[0], c->tuning, &unused))
-        c->result->bytes = report_tiles(c->arena, m, &c->targets[0], &c->result->size);
+    emit_kernels(c, m, report_tiles);
 }
 
 /* Forms that are made of the module, for the first target; NULL: code is needed. */
