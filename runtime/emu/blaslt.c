@@ -339,8 +339,7 @@ static bool scales_fit(const MatmulMatrix *x, bool is_transposed)
 
 static bool is_wide_scale(MatmulScaleOrder order)
 {
-    return order == SCALES_OF_LINES || order == SCALES_BY_BLOCKS ||
-           order == SCALES_OF_SQUARES;
+    return order != SCALES_NONE && order != SCALES_IN_TILES;
 }
 
 /* Both are scaled in one way; by f32, of one product in floats, whose rows and columns are fours where they are by

@@ -208,7 +208,7 @@ static void block_prepare(Engine *e)
     for (uint32_t i = 0; i < e->thread_count; i++)
         copies_forget(&e->threads[i]);
     for (uint32_t i = 0; i < RACE_WARPS; i++)
-        e->bank_notes[i].count = 0;
+        e->bank_notes[i].count = e->products[i].count = 0;
     if (l->shared_bytes != 0)
         memset(e->shared, 0xff, l->shared_bytes);
     if (l->check_written)
@@ -216,7 +216,6 @@ static void block_prepare(Engine *e)
     if (l->check_races)
         race_begin_block(&e->race);
     tensor_begin_block(e);
-    products_begin_block(e);
 }
 
 static bool block_run(Engine *e)

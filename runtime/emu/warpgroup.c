@@ -100,15 +100,20 @@ uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns)
     return row * columns + column;
 }
 
+static void complain(Engine *e, const Thread *warp, FindingKind kind, const char *what)
+{
+    finding_set(e->finding, kind, "%s: ", what);
+    engine_describe(e, warp, warp->site);
+    e->aborted = true;
+}
+
 static bool lanes_agree(Engine *e, const Thread *warp)
 {
     for (uint32_t lane = 1; lane < LANES; lane++) {
         if (memcmp(warp[lane].call.registers, warp->call.registers,
                    FORM_WORDS * sizeof(uint32_t)) == 0)
             continue;
-        finding_set(e->finding, FINDING_SYNC, "lanes name other factors for a wgmma: ");
-        engine_describe(e, &warp[lane], warp[lane].site);
-        e->aborted = true;
+        complain(e, &warp[lane], FINDING_SYNC, "lanes name other factors for a wgmma");
         return false;
     }
     return true;
@@ -126,13 +131,6 @@ static void move_sums(Thread *warp, uint32_t before, uint32_t columns, float *su
                    is_back ? (void *)sum : (void *)&own[i], sizeof(float));
         }
     }
-}
-
-static void complain(Engine *e, const Thread *warp, FindingKind kind, const char *what)
-{
-    finding_set(e->finding, kind, "%s: ", what);
-    engine_describe(e, warp, warp->site);
-    e->aborted = true;
 }
 
 /* false: no such instruction. */
@@ -231,12 +229,6 @@ void warp_wgmma_wait(Engine *e, Thread *warp)
         multiply(e, warp, p->words[i], p->words[i][0] >> FORM_PLACE);
     memmove(p->words, p->words[done], left * sizeof *p->words);
     p->count = left;
-}
-
-void products_begin_block(Engine *e)
-{
-    for (uint32_t i = 0; i < RACE_WARPS; i++)
-        e->products[i].count = 0;
 }
 
 void products_end_block(Engine *e)

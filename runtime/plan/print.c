@@ -248,9 +248,9 @@ static void print_nothing(const Plan *p, const PlanCommand *c, FILE *out)
     (void)out;
 }
 
-static void print_kernel(const Plan *p, const PlanCommand *c, FILE *out)
+static void print_subject(const Plan *p, const PlanCommand *c, FILE *out)
 {
-    fprintf(out, " %s", plan_text(p, p->kernels[c->index].name));
+    fprintf(out, " %s", plan_command_subject(p, c));
 }
 
 static void print_pattern(const Plan *p, const PlanCommand *c, FILE *out)
@@ -267,7 +267,7 @@ static void print_matmul(const Plan *p, const PlanCommand *c, FILE *out)
 
 static void print_solver(const Plan *p, const PlanCommand *c, FILE *out)
 {
-    fprintf(out, " f%u %s", c->index, plan_solver_name(p->solvers[c->index].kind));
+    fprintf(out, " f%u %s", c->index, plan_command_subject(p, c));
 }
 
 static void print_graph(const Plan *p, const PlanCommand *c, FILE *out)
@@ -307,18 +307,13 @@ static void print_loop(const Plan *p, const PlanCommand *c, FILE *out)
     }
 }
 
-static void print_function(const Plan *p, const PlanCommand *c, FILE *out)
-{
-    fprintf(out, " %s", plan_text(p, c->index));
-}
-
 static void print_slot(const Plan *p, const PlanCommand *c, FILE *out)
 {
     (void)p;
     fprintf(out, " slot=%u", c->index);
 }
 
-static void (*const print_subject[])(const Plan *, const PlanCommand *, FILE *) = {
+static void (*const print_middle[])(const Plan *, const PlanCommand *, FILE *) = {
 #define COMMAND(id, name, counts, read, print, ...) [PLAN_##id] = print_##print,
 #include "runtime/plan/commands.def"
 };
@@ -373,7 +368,7 @@ const char *plan_command_subject(const Plan *p, const PlanCommand *c)
 static void print_command(const Plan *p, const PlanCommand *c, FILE *out)
 {
     fprintf(out, "%s", command_names[c->kind]);
-    print_subject[c->kind](p, c, out);
+    print_middle[c->kind](p, c, out);
     fprintf(out, "(");
     for (uint32_t i = 0; i < c->arg_count; i++) {
         fprintf(out, "%s", i ? ", " : "");
