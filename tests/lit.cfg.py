@@ -3,18 +3,20 @@
 # %gxc checks after each pass what it kept (--lint).
 # Features: shared (libgxc.so can be loaded into python: no sanitizer), jax (`make check-python` made its environment; %python is the package in it), gpu, cuda (ptxas and libdevice were found), nvtx (its headers were), headers (of the
 # driver, cuBLASLt and NCCL), cudnn (9.10 or newer), cudnn-headers, tileir (CUDA Tile IR's
-# assembler), nvdisasm (%nvdisasm; make check-sass fetches it), cute (make check-layouts fetches it), emu, asan, chromium (%chromium), fish, zsh.
+# assembler), nvdisasm (make check-sass fetches it), cute (make check-layouts fetches it), emu, asan, chromium (%chromium), fish, zsh.
 import ctypes
-import glob
 import importlib.util
 import os
 import shutil
+import sys
 
 import lit.formats
 
 build = lit_config.params.get("build") or os.path.join(os.path.dirname(__file__), "..", "build")
 build = os.path.abspath(build)
 root = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
+sys.path.insert(0, os.path.join(root, "tests"))
+from tensor_cores import find_nvdisasm
 
 config.name = "gxc"
 config.test_format = lit.formats.ShTest(execute_external=True)
@@ -53,11 +55,8 @@ for folder in (os.path.join(build, "tileir", "bin"), os.path.dirname(os.path.rea
         config.available_features.add("tileir")
         config.substitutions.append(("%tileirdisasm", disassembler))
         break
-disassemblers = [shutil.which("nvdisasm"), "/usr/local/cuda/bin/nvdisasm", *glob.glob(f"{build}/sass/lib/python*/site-packages/nvidia/cu*/bin/nvdisasm")]
-for path in (p for p in disassemblers if p and os.path.exists(p)):
+if find_nvdisasm(build) is not None:
     config.available_features.add("nvdisasm")
-    config.substitutions.append(("%nvdisasm", path))
-    break
 ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
 headers = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(ptxas))), "include")
 if os.path.exists(os.path.join(headers, "nvtx3", "nvToolsExtMem.h")):

@@ -1,7 +1,7 @@
 """What SASS says of products: tensor-core instructions of each program, and bytes that threads spill.
 
     tensor_cores.py BUILD FOLDER|FILE... [--targets sm_80,sm_90a] [--only A,B] [--rates bf16,s8] [--without A,B]
-                    [--twice] [--nvdisasm FILE] [-- OPTION...]
+                    [--twice] [-- OPTION...]
 
 Each program is compiled for each target without libraries, with the OPTIONs of gxc, and all of its file is read: the
 kernels of ptxas and those of CUDA Tile IR beside them. A row says how many kernels it has, which instructions multiply
@@ -85,9 +85,9 @@ def count(nvdisasm, data, folder):
     return result
 
 
-def find_nvdisasm(build, given):
-    here = [given] if given else [shutil.which("nvdisasm"), "/usr/local/cuda/bin/nvdisasm",
-                                  *glob.glob(f"{build}/sass/lib/python*/site-packages/nvidia/cu*/bin/nvdisasm")]
+def find_nvdisasm(build):
+    here = [shutil.which("nvdisasm"), "/usr/local/cuda/bin/nvdisasm",
+            *glob.glob(f"{build}/sass/lib/python*/site-packages/nvidia/cu*/bin/nvdisasm")]
     return next((p for p in here if p and os.path.exists(p)), None)
 
 
@@ -132,13 +132,13 @@ def main():
     parser.add_argument("build")
     parser.add_argument("places", nargs="+")
     parser.add_argument("--targets", default="sm_80,sm_90a,sm_120a")
-    for name in ("--only", "--rates", "--nvdisasm"):
+    for name in ("--only", "--rates"):
         parser.add_argument(name)
     parser.add_argument("--without", default="")
     parser.add_argument("--twice", action="store_true")
     options = parser.parse_args(sys.argv[1:split])
     options.rest = sys.argv[split + 1:]
-    nvdisasm = find_nvdisasm(options.build, options.nvdisasm)
+    nvdisasm = find_nvdisasm(options.build)
     if nvdisasm is None:
         sys.exit("tensor_cores: no nvdisasm; make check-sass fetches it")
     found = programs(options)

@@ -3,6 +3,7 @@
 in twice the precision: linear_algebra.py [--only NAME] [--types f32,c128]. Every function with each type, one matrix and
 a batch, well and ill conditioned. A difference counts beside the condition where the function's own error grows with it."""
 import argparse
+import itertools
 import sys
 
 import jax
@@ -167,16 +168,32 @@ def compare(have, want, kind, factor):
     return worst
 
 
-def run_one(name, kind, batched, condition, platform):
+def traced(function, a, b, platform):
+    """The program for a platform; what it computes does not depend on the numbers."""
+    lowered = jax.jit(function, keep_unused=True).trace(a, b).lower(lowering_platforms=(platform,))
+    return gxc.compile(lowered, target="emu")
+
+
+def run_all(name, kind, batched, platforms):
+    """Yields what was run and the largest difference, or the error."""
     function, powers = FUNCTIONS[name]
     if batched and name in SINGLE:
         function = jax.vmap(function)
-    a, b, wide = inputs(kind, batched, condition_of(kind, condition))
-    want = jax.jit(function)(a.astype(wide), b.astype(wide))
-    lowered = jax.jit(function, keep_unused=True).trace(a, b).lower(lowering_platforms=(platform,))
-    have = gxc.compile(lowered, target="emu")(a, b)
-    have = [np.asarray(x.numpy()) for x in jax.tree_util.tree_leaves(have)]
-    return compare(have, want, kind, condition_of(kind, condition) ** powers)
+    reference, programs = jax.jit(function), {}
+    for condition in CONDITIONS:
+        a, b, wide = inputs(kind, batched, condition_of(kind, condition))
+        want = None
+        for platform in platforms:
+            what = f"{name} {kind} {'batch' if batched else 'one'} {condition} {platform}"
+            try:
+                if want is None:
+                    want = reference(a.astype(wide), b.astype(wide))
+                if platform not in programs:
+                    programs[platform] = traced(function, a, b, platform)
+                have = [np.asarray(x.numpy()) for x in jax.tree_util.tree_leaves(programs[platform](a, b))]
+                yield what, compare(have, want, kind, condition_of(kind, condition) ** powers)
+            except Exception as error:  # counted: a refusal is a difference, too
+                yield what, error
 
 
 def main():
@@ -188,21 +205,16 @@ def main():
     good, bad = 0, []
     for name in options.only.split(","):
         worst = 0.0
-        for kind in options.types.split(","):
-            for batched in (False, True):
-                for condition in CONDITIONS:
-                    for platform in options.platforms.split(","):
-                        what = f"{name} {kind} {'batch' if batched else 'one'} {condition} {platform}"
-                        try:
-                            part = run_one(name, kind, batched, condition, platform)
-                        except Exception as error:  # counted: a refusal is a difference, too
-                            bad.append(f"{what}: {str(error).splitlines()[0][:200]}")
-                            continue
-                        worst = max(worst, part)
-                        if part <= 1:
-                            good += 1
-                        else:
-                            bad.append(f"{what}: {part:.3g} of what is allowed")
+        for kind, batched in itertools.product(options.types.split(","), (False, True)):
+            for what, part in run_all(name, kind, batched, options.platforms.split(",")):
+                if isinstance(part, Exception):
+                    bad.append(f"{what}: {str(part).splitlines()[0][:200]}")
+                    continue
+                worst = max(worst, part)
+                if part <= 1:
+                    good += 1
+                else:
+                    bad.append(f"{what}: {part:.3g} of what is allowed")
         print(f"{name}: worst {worst:.3g} of what is allowed", flush=True)
     print(*bad, sep="\n")
     print(f"{good + len(bad)} runs, {good} agree, {len(bad)} do not")

@@ -18,16 +18,11 @@
 
 enum { M = 132, N = 36, K = 400, BLOCK = 128, BLOCKS = 4, OUTER = 3, PIECES, SQUARES };
 
-static void check(int status)
-{
-    assert_int_equal(status, 0);
-}
-
 static CUdeviceptr upload(const void *bytes, size_t count)
 {
     CUdeviceptr p;
-    check(cuMemAlloc_v2(&p, count));
-    check(cuMemcpyHtoDAsync_v2(p, bytes, count, NULL));
+    ok(cuMemAlloc_v2(&p, count));
+    ok(cuMemcpyHtoDAsync_v2(p, bytes, count, NULL));
     return p;
 }
 
@@ -56,29 +51,24 @@ static Product make_product(const int32_t modes[2], int32_t transpose, uint64_t 
                             int type)
 {
     Product p;
-    check(cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    check(cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
-                                         4));
+    ok(cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    ok(cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
+                                      4));
     for (int i = 0; i < 2; i++)
-        check(cublasLtMatmulDescSetAttribute(
-            p.desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE + i, &modes[i], 4));
-    check(cublasLtMatrixLayoutCreate(&p.a, CUDA_R_8F_E4M3, K, m, K));
-    check(cublasLtMatrixLayoutCreate(&p.b, CUDA_R_8F_E5M2, K, N, K));
-    check(cublasLtMatrixLayoutCreate(&p.d, type, m, N, m));
+        ok(cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE + i,
+                                          &modes[i], 4));
+    ok(cublasLtMatrixLayoutCreate(&p.a, CUDA_R_8F_E4M3, K, m, K));
+    ok(cublasLtMatrixLayoutCreate(&p.b, CUDA_R_8F_E5M2, K, N, K));
+    ok(cublasLtMatrixLayoutCreate(&p.d, type, m, N, m));
     return p;
 }
 
 static void drop_product(Product *p)
 {
-    check(cublasLtMatrixLayoutDestroy(p->a));
-    check(cublasLtMatrixLayoutDestroy(p->b));
-    check(cublasLtMatrixLayoutDestroy(p->d));
-    check(cublasLtMatmulDescDestroy(p->desc));
-}
-
-static double element(DType t, unsigned char code)
-{
-    return number_to_double(t, code);
+    ok(cublasLtMatrixLayoutDestroy(p->a));
+    ok(cublasLtMatrixLayoutDestroy(p->b));
+    ok(cublasLtMatrixLayoutDestroy(p->d));
+    ok(cublasLtMatmulDescDestroy(p->desc));
 }
 
 static const float alpha = 2, beta = 0;
@@ -104,25 +94,25 @@ static size_t run(cublasLtHandle_t handle, const int32_t modes[2])
     for (int i = 0; i < 5; i++)
         at[i] = (void *)(uintptr_t)memory[i];
     for (int i = 0; i < 2; i++)
-        check(cublasLtMatmulDescSetAttribute(
+        ok(cublasLtMatmulDescSetAttribute(
             p.desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER + i, &at[2 + i], 8));
-    check(cublasLtMatmul(handle, p.desc, &alpha, at[0], p.a, at[1], p.b, &beta, at[4],
-                         p.d, at[4], p.d, NULL, NULL, 0, NULL));
-    check(cuMemcpyDtoHAsync_v2(d, memory[4], sizeof d, NULL));
+    ok(cublasLtMatmul(handle, p.desc, &alpha, at[0], p.a, at[1], p.b, &beta, at[4], p.d,
+                      at[4], p.d, NULL, NULL, 0, NULL));
+    ok(cuMemcpyDtoHAsync_v2(d, memory[4], sizeof d, NULL));
     size_t wrong = 0;
     for (size_t m = 0; m < M; m++) {
         for (size_t n = 0; n < N; n++) {
             double sum = 0;
             for (size_t k = 0; k < K; k++)
-                sum += element(DT_F8E4M3FN, a[m * K + k]) *
+                sum += number_to_double(DT_F8E4M3FN, a[m * K + k]) *
                        (double)scales[0][scale_place(modes[0], M, m, k)] *
-                       element(DT_F8E5M2, b[n * K + k]) *
+                       number_to_double(DT_F8E5M2, b[n * K + k]) *
                        (double)scales[1][scale_place(modes[1], N, n, k)];
             wrong += (double)d[m + n * M] != 2 * sum;
         }
     }
     for (int i = 0; i < 5; i++)
-        check(cuMemFree_v2(memory[i]));
+        ok(cuMemFree_v2(memory[i]));
     drop_product(&p);
     return wrong;
 }
@@ -149,10 +139,10 @@ static void test_scales(void **state)
         {PIECES, 2},        {6, 6}};
     cublasLtHandle_t handle;
     CUcontext context;
-    check(cuInit(0));
-    check(cuDevicePrimaryCtxRetain(&context, 0));
-    check(cuCtxPushCurrent_v2(context));
-    check(cublasLtCreate(&handle));
+    ok(cuInit(0));
+    ok(cuDevicePrimaryCtxRetain(&context, 0));
+    ok(cuCtxPushCurrent_v2(context));
+    ok(cublasLtCreate(&handle));
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_int_equal(run(handle, good[i]), 0);
         assert_int_equal(ask(handle, good[i], 1, M, CUDA_R_16BF), 0);
@@ -163,9 +153,9 @@ static void test_scales(void **state)
     assert_int_equal(ask(handle, good[0], 1, M + 2, CUDA_R_32F), 0);
     assert_int_equal(ask(handle, good[1], 1, M + 2, CUDA_R_32F), 15);
     assert_int_equal(ask(handle, good[1], 1, M, CUDA_R_8F_E4M3), 15);
-    check(cublasLtDestroy(handle));
-    check(cuCtxPopCurrent_v2(NULL));
-    check(cuDevicePrimaryCtxRelease_v2(0));
+    ok(cublasLtDestroy(handle));
+    ok(cuCtxPopCurrent_v2(NULL));
+    ok(cuDevicePrimaryCtxRelease_v2(0));
 }
 
 int main(void)
