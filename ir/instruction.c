@@ -250,6 +250,16 @@ uint64_t inst_operation_hash(const Instruction *inst)
     return h ^ (h >> 32);
 }
 
+bool inst_has_default_precision(const Instruction *inst)
+{
+    Ints precision = inst_ints(inst, ATTR_OPERAND_PRECISION);
+    for (uint32_t i = 0; i < precision.count; i++) {
+        if (precision.data[i] != PRECISION_DEFAULT)
+            return false;
+    }
+    return true;
+}
+
 bool inst_is_constant_scalar(const Instruction *inst, double value)
 {
     while (inst->op == OP_BROADCAST)

@@ -317,6 +317,8 @@ bool inst_same_operation(const Instruction *a, const Instruction *b);
 bool inst_same_but_callees(const Instruction *a, const Instruction *b);
 uint64_t inst_operation_hash(const Instruction *inst);
 
+/* No operand of the product asks for more than the default precision. */
+bool inst_has_default_precision(const Instruction *inst);
 bool inst_is_constant_scalar(const Instruction *inst,
                              double value); /* also a broadcast of one */
 

@@ -132,16 +132,11 @@ static bool reducer_sums(const Instruction *inst)
 static bool loses_bits(const EvalCall *call)
 {
     const Instruction *inst = call->inst;
-    Ints precision = inst_ints(inst, ATTR_OPERAND_PRECISION);
     int64_t algorithm = inst_int(inst, ATTR_ALGORITHM, ALGORITHM_UNSET);
     if (!call->eval->options.rounding_tf32 ||
         (inst->op != OP_DOT && inst->op != OP_CONVOLUTION) ||
-        inst->shape->dtype != DT_F32)
+        inst->shape->dtype != DT_F32 || !inst_has_default_precision(inst))
         return false;
-    for (uint32_t i = 0; i < precision.count; i++) {
-        if (precision.data[i] != PRECISION_DEFAULT)
-            return false;
-    }
     return algorithm == ALGORITHM_UNSET || algorithm == ALGORITHM_TF32_TF32_F32;
 }
 

@@ -223,13 +223,9 @@ static bool describe_scaled(const Instruction *dot, uint32_t i, Factor *f)
 /* Also where f32-products has left f32 to TF32: values of f8 lose nothing that they would keep there. */
 static bool is_left_open(const Instruction *dot)
 {
-    Ints precision = inst_ints(dot, ATTR_OPERAND_PRECISION);
-    for (uint32_t i = 0; i < precision.count; i++) {
-        if (precision.data[i] != PRECISION_DEFAULT)
-            return false;
-    }
     int64_t algorithm = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET);
-    return algorithm == ALGORITHM_UNSET || algorithm == ALGORITHM_TF32_TF32_F32;
+    return inst_has_default_precision(dot) &&
+           (algorithm == ALGORITHM_UNSET || algorithm == ALGORITHM_TF32_TF32_F32);
 }
 
 /* Both factors of one product, rows with rows. */

@@ -116,12 +116,8 @@ static Instruction *scaled(Instruction *dot, uint32_t side, Instruction *x,
 
 static bool is_left_open(const Instruction *dot)
 {
-    Ints precision = inst_ints(dot, ATTR_OPERAND_PRECISION);
-    for (uint32_t i = 0; i < precision.count; i++) {
-        if (precision.data[i] != PRECISION_DEFAULT)
-            return false;
-    }
-    return inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_UNSET;
+    return inst_has_default_precision(dot) &&
+           inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_UNSET;
 }
 
 static Instruction *rewrite(Instruction *dot, void *context)

@@ -15,12 +15,8 @@ enum { LEAST_SIDE = 16 };
 
 static bool is_left_open(const Instruction *inst)
 {
-    Ints precision = inst_ints(inst, ATTR_OPERAND_PRECISION);
-    for (uint32_t i = 0; i < precision.count; i++) {
-        if (precision.data[i] != PRECISION_DEFAULT)
-            return false;
-    }
-    return inst_int(inst, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_UNSET;
+    return inst_has_default_precision(inst) &&
+           inst_int(inst, ATTR_ALGORITHM, ALGORITHM_UNSET) == ALGORITHM_UNSET;
 }
 
 static bool is_f32(const Instruction *inst)
