@@ -29,6 +29,12 @@ static inline bool dtype_is_half(DType t) /* a float of 16 bits: f16, bf16 */
     return dtype_is_float(t) && dtype_info[t].bits == 16;
 }
 
+/* A float of 8 bits of the Open Compute Project, which tensor cores multiply: f8e4m3fn, f8e5m2, and no other. */
+static inline bool dtype_is_ofp8(DType t)
+{
+    return t == DT_F8E4M3FN || t == DT_F8E5M2;
+}
+
 static inline bool dtype_is_complex(DType t)
 {
     return dtype_info[t].class == DTC_COMPLEX;

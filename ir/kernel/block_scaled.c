@@ -283,11 +283,6 @@ const char *block_scaled_check(const Instruction *inst, Arena *a, BlockScaledDot
 
 /* -- facts ----------------------------------------------------------------------------------- */
 
-static bool is_byte(DType t)
-{
-    return t == DT_F8E4M3FN || t == DT_F8E5M2;
-}
-
 bool block_scaled_in_library(DType lhs, DType rhs, DType lhs_scale, DType rhs_scale,
                              DType result, int64_t block)
 {
@@ -295,8 +290,9 @@ bool block_scaled_in_library(DType lhs, DType rhs, DType lhs_scale, DType rhs_sc
         return false;
     if (lhs == DT_F4E2M1FN && rhs == DT_F4E2M1FN)
         return block == 16 && lhs_scale == DT_F8E4M3FN && rhs_scale == DT_F8E4M3FN;
-    return is_byte(lhs) && is_byte(rhs) && (lhs != DT_F8E5M2 || rhs != DT_F8E5M2) &&
-           block == 32 && lhs_scale == DT_F8E8M0FNU && rhs_scale == DT_F8E8M0FNU;
+    return dtype_is_ofp8(lhs) && dtype_is_ofp8(rhs) &&
+           (lhs != DT_F8E5M2 || rhs != DT_F8E5M2) && block == 32 &&
+           lhs_scale == DT_F8E8M0FNU && rhs_scale == DT_F8E8M0FNU;
 }
 
 int64_t block_scaled_offset(int64_t columns, int64_t row, int64_t column)

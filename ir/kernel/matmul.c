@@ -125,16 +125,11 @@ bool matmul_side_fits(const Instruction *dot, uint32_t side)
            rows_fit(dot, &described);
 }
 
-static bool is_f8(DType t)
-{
-    return t == DT_F8E4M3FN || t == DT_F8E5M2;
-}
-
 static bool has_types(const Instruction *dot)
 {
     DType a = dot->operands[0]->shape->dtype, b = dot->operands[1]->shape->dtype;
     DType d = dot->shape->dtype;
-    if (is_f8(a) && is_f8(b))
+    if (dtype_is_ofp8(a) && dtype_is_ofp8(b))
         return (a == DT_F8E4M3FN || b == DT_F8E4M3FN) &&
                (d == DT_F32 || dtype_is_half(d));
     if (a != b)
@@ -154,7 +149,7 @@ static bool has_algorithm(const Instruction *dot)
         return true;
     case ALGORITHM_ANY_F8_ANY_F8_F32:
     case ALGORITHM_ANY_F8_ANY_F8_F32_FAST_ACCUM:
-        return is_f8(a);
+        return dtype_is_ofp8(a);
     case ALGORITHM_F16_F16_F32:
         return a == DT_F16;
     case ALGORITHM_BF16_BF16_F32:
@@ -171,7 +166,8 @@ static bool has_algorithm(const Instruction *dot)
 
 bool matmul_target_has(const Instruction *dot, const Target *t)
 {
-    return !is_f8(dot->operands[0]->shape->dtype) || target_has(t, FEATURE_FP8_CVT);
+    return !dtype_is_ofp8(dot->operands[0]->shape->dtype) ||
+           target_has(t, FEATURE_FP8_CVT);
 }
 
 bool matmul_types_fit(const Instruction *dot)
@@ -367,7 +363,7 @@ static bool scaled_call(const Instruction *fusion, MatmulCall *out)
             return false;
     }
     if (x->op != OP_DOT || !is_marked(x) || x->shape->dtype != DT_F32 ||
-        !is_f8(x->operands[0]->shape->dtype))
+        !dtype_is_ofp8(x->operands[0]->shape->dtype))
         return false;
     out->dot = x;
     out->lhs = outside(fusion, x->operands[0]);
@@ -431,8 +427,8 @@ static bool has_rows_of_blocks(const Instruction *dot, uint32_t i)
     const Shape *s = dot->operands[i]->shape;
     Ints sums =
         inst_ints(dot, i == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
-    return s->rank == 2 && is_f8(s->dtype) && sums.count == 1 && sums.data[0] == 1 &&
-           s->dims[1] % MATMUL_BLOCK == 0;
+    return s->rank == 2 && dtype_is_ofp8(s->dtype) && sums.count == 1 &&
+           sums.data[0] == 1 && s->dims[1] % MATMUL_BLOCK == 0;
 }
 
 /* Of a scaled-dot, rounded to 16 bits. */

@@ -68,7 +68,7 @@ static bool move_digits(Digits *from, uint32_t *at, int64_t size, Digits *to)
 
 static bool is_f8(const Instruction *x)
 {
-    return x->shape->dtype == DT_F8E4M3FN || x->shape->dtype == DT_F8E5M2;
+    return dtype_is_ofp8(x->shape->dtype);
 }
 
 static bool is_wide(const Instruction *x)

@@ -92,7 +92,7 @@ static bool is_unscaled(const Instruction *x, const Instruction *scale)
 
 static bool is_small_float(DType t)
 {
-    return t == DT_F8E4M3FN || t == DT_F8E5M2 || t == DT_F4E2M1FN;
+    return dtype_is_ofp8(t) || t == DT_F4E2M1FN;
 }
 
 static bool is_scaled_by(const Shape *x, const Shape *scale, int64_t contracted)

@@ -21,11 +21,6 @@ typedef struct Dequantised {
     Instruction *x, *scale; /* scale: NULL if there is none */
 } Dequantised;
 
-static bool is_f8_array(const Instruction *inst)
-{
-    return inst->shape->dtype == DT_F8E4M3FN || inst->shape->dtype == DT_F8E5M2;
-}
-
 static bool is_half(const Instruction *inst)
 {
     return dtype_is_half(inst->shape->dtype);
@@ -58,7 +53,7 @@ static bool describe(const Instruction *dot, uint32_t side, Dequantised *out)
         out->scale = operand->operands[i];
         out->x = operand->operands[!i];
     }
-    if (out->x->op != OP_CONVERT || !is_f8_array(out->x->operands[0]))
+    if (out->x->op != OP_CONVERT || !dtype_is_ofp8(out->x->operands[0]->shape->dtype))
         return false;
     out->x = out->x->operands[0];
     return true;
