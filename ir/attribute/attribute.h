@@ -142,6 +142,16 @@ typedef struct SliceSpec {
     const SliceDim *dims;
 } SliceSpec;
 
+/* The first elements of each dimension, without gaps. */
+static inline bool slice_is_first(const SliceSpec *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->dims[i].start != 0 || s->dims[i].stride != 1)
+            return false;
+    }
+    return true;
+}
+
 typedef struct AliasEntry {
     Ints output;     /* shape index in the result */
     int64_t operand; /* operand, or parameter number in a module's header */

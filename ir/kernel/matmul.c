@@ -390,16 +390,6 @@ static bool is_turned(const Instruction *x)
     return x->op == OP_TRANSPOSE && order.count == 2 && order.data[0] == 1;
 }
 
-static bool slice_is_first(const Instruction *slice)
-{
-    const SliceSpec *s = inst_attr(slice, ATTR_SLICE)->slice;
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->dims[i].start != 0 || s->dims[i].stride != 1)
-            return false;
-    }
-    return true;
-}
-
 /* Scales of factor `i` of a scaled-dot, as the library wants them, brought into the order that the program has. */
 static bool take_blocks(const Instruction *fusion, uint32_t i, MatmulCall *out)
 {
@@ -418,8 +408,9 @@ static bool take_blocks(const Instruction *fusion, uint32_t i, MatmulCall *out)
     }
     out->scaling[!i] = MATMUL_SQUARES;
     return rows % MATMUL_BLOCK == 0 && is_scales(x->shape, rows / MATMUL_BLOCK, blocks) &&
-           is_scales(has, rows / MATMUL_BLOCK, (blocks + 3) / 4 * 4) &&
-           (x == stored || (x->op == OP_SLICE && slice_is_first(x)));
+           is_scales(has, rows / MATMUL_BLOCK, matmul_padded_blocks(blocks)) &&
+           (x == stored ||
+            (x->op == OP_SLICE && slice_is_first(inst_attr(x, ATTR_SLICE)->slice)));
 }
 
 static bool has_rows_of_blocks(const Instruction *dot, uint32_t i)

@@ -10,6 +10,7 @@
 #define GXC_IR_KERNEL_MATMUL_H
 
 #include "ir/analysis/target.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/activation.h"
 #include "ir/module.h"
 
@@ -77,6 +78,13 @@ typedef enum MatmulScaling {
     MATMUL_SQUARES /* of so many rows: [rows / block][k / block], padded to a multiple of 4 */
 } MatmulScaling;
 enum { MATMUL_BLOCK = 128 };
+
+/* Columns of scales of squares as the library reads them. */
+static inline int64_t matmul_padded_blocks(int64_t blocks)
+{
+    enum { MULTIPLE = 4 };
+    return ceil_div(blocks, MULTIPLE) * MULTIPLE;
+}
 
 /* What a marked instruction computes: the dot, and its and the library's operands as they stand outside
  * of a fusion. */

@@ -275,7 +275,7 @@ static void make_scales(Rewriter *r, const Factor *f, Instruction **stored,
         *read = turned(r, *stored);
         return;
     }
-    int64_t sizes[2] = {rows / MATMUL_BLOCK, (blocks + 3) / 4 * 4};
+    int64_t sizes[2] = {rows / MATMUL_BLOCK, matmul_padded_blocks(blocks)};
     x = shaped(r, x, sizes[0], blocks);
     *stored = scaled_resize(r, x, sizes);
     sizes[1] = blocks;

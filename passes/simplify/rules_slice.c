@@ -12,19 +12,11 @@ static const SliceSpec *slice_of(const Instruction *inst)
     return inst_attr(inst, ATTR_SLICE)->slice;
 }
 
-static bool starts_at_zero(const SliceSpec *s)
-{
-    for (uint32_t i = 0; i < s->rank; i++)
-        if (s->dims[i].start != 0 || s->dims[i].stride != 1)
-            return false;
-    return true;
-}
-
 /* slice of everything -> x */
 static Instruction *slice_nothing(Rewriter *r, Instruction *inst)
 {
     (void)r;
-    return starts_at_zero(slice_of(inst)) ? rw_as(inst, inst->operands[0]) : NULL;
+    return slice_is_first(slice_of(inst)) ? rw_as(inst, inst->operands[0]) : NULL;
 }
 
 /* slice(slice(x)) -> slice(x) */

@@ -30,9 +30,10 @@ static int64_t first_of_rows(const Instruction *slice, const Shape *s)
     if (slice->op != OP_SLICE)
         return 0;
     const SliceSpec *spec = inst_attr(slice, ATTR_SLICE)->slice;
-    for (uint32_t d = 0; d < s->rank; d++) {
-        SliceDim x = spec->dims[d];
-        if (x.start != 0 || x.stride != 1 || (d != last && x.limit != s->dims[d]))
+    if (!slice_is_first(spec))
+        return 0;
+    for (uint32_t d = 0; d < last; d++) {
+        if (spec->dims[d].limit != s->dims[d])
             return 0;
     }
     return spec->dims[last].limit;
