@@ -8,6 +8,22 @@
 
 static const char library[] = "cublaslt";
 
+int64_t dot_result_dim(const Instruction *dot, uint32_t side, int64_t dim)
+{
+    Ints batch = inst_ints(dot, side == 0 ? ATTR_LHS_BATCH_DIMS : ATTR_RHS_BATCH_DIMS);
+    Ints sums =
+        inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
+    int64_t at = ints_find(batch, dim);
+    if (at >= 0 || ints_contain(sums, dim))
+        return at;
+    at = batch.count;
+    if (side == 1)
+        at += dot->operands[0]->shape->rank - batch.count - sums.count;
+    for (int64_t d = 0; d < dim; d++)
+        at += !ints_contain(batch, d) && !ints_contain(sums, d);
+    return at;
+}
+
 /* Dimensions of an operand by what becomes of them. */
 typedef enum { BATCH, CONTRACTED, KEPT, KINDS } Kind;
 

@@ -14,6 +14,9 @@
 #include "ir/kernel/activation.h"
 #include "ir/module.h"
 
+/* The dimension of a dot's result for dimension `dim` of operand `side`; -1: it is summed over. */
+int64_t dot_result_dim(const Instruction *dot, uint32_t side, int64_t dim);
+
 /* How an operand's matrices lie in memory, in elements. */
 typedef struct MatmulSide {
     bool k_first; /* rows are of k: [k][m] instead of [m][k], [k][n] instead of [n][k] */

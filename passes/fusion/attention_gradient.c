@@ -12,6 +12,7 @@
 #include "passes/fusion/attention.h"
 
 #include "ir/kernel/attention/attention_call.h"
+#include "ir/kernel/matmul.h"
 #include "passes/fusion/gradient_fusion.h"
 #include "passes/simplify/rewrite.h"
 
@@ -57,7 +58,7 @@ static bool has_depth_inside(const Gradient *c, const GradientDot *d, uint32_t e
     for (uint32_t k = 1; k <= end && is_view; k++)
         is_view = view_step_out(&v, d->ends[k]);
     for (uint32_t i = 0; i < dot->operands[side]->shape->rank && is_view; i++) {
-        int64_t to = attention_result_dim(dot, side, i);
+        int64_t to = dot_result_dim(dot, side, i);
         if (to >= 0 && ints_find(batch, i) < 0)
             depths[n++] = to;
     }

@@ -71,25 +71,6 @@ static Instruction *converted(Instruction *like, Instruction *x, DType to)
     return c;
 }
 
-/* The dimension of the dot's result that dimension `d` of operand `side` becomes. */
-static int64_t result_dimension(const Instruction *dot, uint32_t side, int64_t d)
-{
-    static const AttrId batch_ids[2] = {ATTR_LHS_BATCH_DIMS, ATTR_RHS_BATCH_DIMS},
-                        sum_ids[2] = {ATTR_LHS_CONTRACTING_DIMS,
-                                      ATTR_RHS_CONTRACTING_DIMS};
-    Ints batch = inst_ints(dot, batch_ids[side]), sums = inst_ints(dot, sum_ids[side]);
-    int64_t at = batch.count;
-    for (uint32_t i = 0; i < batch.count; i++) {
-        if (batch.data[i] == d)
-            return i;
-    }
-    if (side == 1)
-        at += dot->operands[0]->shape->rank - batch.count - sums.count;
-    for (int64_t i = 0; i < d; i++)
-        at += !ints_contain(batch, i) && !ints_contain(sums, i);
-    return at;
-}
-
 /* x times what an operand of the dot was multiplied with. */
 static Instruction *scaled(Instruction *dot, uint32_t side, Instruction *x,
                            const Instruction *broadcast, Arena *a)
@@ -97,7 +78,7 @@ static Instruction *scaled(Instruction *dot, uint32_t side, Instruction *x,
     Ints from = inst_ints(broadcast, ATTR_DIMENSIONS);
     int64_t *dims = ARENA_ARRAY(a, int64_t, from.count + 1u);
     for (uint32_t i = 0; i < from.count; i++)
-        dims[i] = result_dimension(dot, side, from.data[i]);
+        dims[i] = dot_result_dim(dot, side, from.data[i]);
     Instruction *scale = converted(dot, broadcast->operands[0], DT_F32);
     Instruction *b =
         computation_add(dot->parent, OP_BROADCAST, x->shape, 1, &scale, NULL);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/kernel/matmul.h"
 #include "ir/literal.h"
 
 /* -- dots --------------------------------------------------------------------------------------- */
@@ -32,29 +33,6 @@ static DotSide dot_side(const Instruction *dot, uint32_t side)
                                                : ATTR_RHS_CONTRACTING_DIMS)};
 }
 
-static int64_t find(Ints list, int64_t value)
-{
-    for (uint32_t i = 0; i < list.count; i++) {
-        if (list.data[i] == value)
-            return i;
-    }
-    return -1;
-}
-
-/* The dimension of the dot's result for one of the operand; -1: it is summed over. */
-static int64_t result_dim(const DotSide *s, int64_t dim)
-{
-    int64_t at = find(s->batch, dim);
-    if (at >= 0 || find(s->contracted, dim) >= 0)
-        return at;
-    at = s->batch.count;
-    if (s->side == 1)
-        at += s->dot->operands[0]->shape->rank - s->batch.count - s->contracted.count;
-    for (int64_t d = 0; d < dim; d++)
-        at += find(s->batch, d) < 0 && find(s->contracted, d) < 0;
-    return at;
-}
-
 bool attention_is_dense(const StridedView *v, const int64_t *dims, uint32_t count,
                         int64_t *size)
 {
@@ -69,12 +47,6 @@ bool attention_is_dense(const StridedView *v, const int64_t *dims, uint32_t coun
         }
     }
     return true;
-}
-
-int64_t attention_result_dim(const Instruction *dot, uint32_t side, int64_t dim)
-{
-    DotSide s = dot_side(dot, side);
-    return result_dim(&s, dim);
 }
 
 /* Steps of the view's memory by the map's digits. */
@@ -267,7 +239,7 @@ bool attention_dot_side(const Mapped *dot, uint32_t side, double *scale,
     *base = v.base;
     for (uint32_t d = 0; d < dot->inst->operands[side]->shape->rank; d++) {
         uint32_t n, k;
-        int64_t to = result_dim(&s, d);
+        int64_t to = dot_result_dim(s.dot, s.side, d);
         if (to < 0)
             continue;
         const ViewPiece *p =
@@ -352,13 +324,13 @@ static bool space_pieces(const Attention *a, const OutputDot *o, const DotSide *
                          int64_t dim, const ViewPiece *column, const ViewPiece **pieces,
                          uint32_t *n)
 {
-    if (find(s->contracted, dim) >= 0) {
+    if (ints_find(s->contracted, dim) >= 0) {
         *pieces = column;
         *n = 1;
         return true;
     }
-    int64_t to = result_dim(s, dim);
-    if (s->side == a->parts.v_side && find(s->batch, dim) < 0)
+    int64_t to = dot_result_dim(s->dot, s->side, dim);
+    if (s->side == a->parts.v_side && ints_find(s->batch, dim) < 0)
         return false;
     *pieces = view_pieces_of(o->dot.map.pieces, o->dot.map.count, (uint32_t)to, n);
     return true;
@@ -379,7 +351,7 @@ static bool output_operands(const Attention *a, const OutputDot *o, AttentionDig
     attention_follow(&view, NULL);
     for (uint32_t dim = 0; dim < v->shape->rank; dim++) {
         if (!space_pieces(a, o, &s, dim, &column, &p, &n)) {
-            o_depth[depths] = result_dim(&s, dim);
+            o_depth[depths] = dot_result_dim(s.dot, s.side, dim);
             v_depth[depths++] = dim;
             continue;
         }
@@ -388,11 +360,11 @@ static bool output_operands(const Attention *a, const OutputDot *o, AttentionDig
             return false;
     }
     for (uint32_t dim = 0; dim < dot->operands[w.side]->shape->rank; dim++) {
-        if (find(w.contracted, dim) >= 0)
+        if (ints_find(w.contracted, dim) >= 0)
             continue;
         space_pieces(a, o, &w, dim, &column, &p, &n);
-        q = view_pieces_of(o->view.pieces, o->view.count, (uint32_t)result_dim(&w, dim),
-                           &k);
+        q = view_pieces_of(o->view.pieces, o->view.count,
+                           (uint32_t)dot_result_dim(w.dot, w.side, dim), &k);
         if (!element_digits_add(&d->digits[ATTENTION_O], p, n, q, k))
             return false;
     }
@@ -463,7 +435,7 @@ static bool map_weights(const OutputDot *o, Attention *a)
     uint32_t n = 0;
     for (uint32_t d = 0; d < x->shape->rank; d++) {
         if (d != column)
-            to[n++] = result_dim(&s, d);
+            to[n++] = dot_result_dim(s.dot, s.side, d);
     }
     ElementMap rows;
     a->parts.columns = x->shape->dims[column];

@@ -147,8 +147,6 @@ bool attention_bias_digits(const Attention *a, AttentionDigits *d);
 bool attention_is_dense(const StridedView *v, const int64_t *dims, uint32_t count,
                         int64_t *size);
 bool attention_has_digit(const ElementDigits *d, int64_t weight);
-/* The dimension of a dot's result for one of an operand; -1: it is summed over. */
-int64_t attention_result_dim(const Instruction *dot, uint32_t side, int64_t dim);
 
 /* False: not by four dimensions with a stride each. */
 bool attention_arrange(AttentionDigits *d, const AttentionBand *band,

@@ -2,6 +2,7 @@
 #include "ir/kernel/attention/attention_gradient.h"
 
 #include "ir/analysis/collective.h"
+#include "ir/kernel/matmul.h"
 #include "ir/literal.h"
 
 /* -- dots ------------------------------------------------------------------------------------------ */
@@ -260,7 +261,7 @@ static void take_products(FormFinder *c, const Mapped *x, uint32_t depth)
         return;
     for (uint32_t d = 0; d < y->shape->rank; d++) {
         if (d != terms.data[0])
-            to[n++] = attention_result_dim(dot, side, d);
+            to[n++] = dot_result_dim(dot, side, d);
     }
     Mapped of_do = {.inst = y};
     if (!element_map_choose(&x->map, n, to, &rows) ||

@@ -9,6 +9,7 @@
 
 #include "ir/analysis/collective.h"
 #include "ir/kernel/attention/attention_call.h"
+#include "ir/kernel/matmul.h"
 #include "ir/literal.h"
 
 enum { RESULTS = 3, MOST_WALK = 32 };
@@ -357,13 +358,13 @@ static bool place(Matcher *c, const GradientDot *g, uint32_t side, AttentionRole
     int64_t depths[VIEW_RANK];
     uint32_t n = 0;
     for (uint32_t d = 0; d < x->shape->rank; d++) {
-        int64_t to = attention_result_dim(dot, side, d);
+        int64_t to = dot_result_dim(dot, side, d);
         if (to >= 0 &&
             !add_digits(&c->d.digits[role], piece_of(dot, side, d), &g->view, to))
             return false;
     }
     for (uint32_t d = 0; d < y->shape->rank; d++) {
-        int64_t to = attention_result_dim(dot, !side, d);
+        int64_t to = dot_result_dim(dot, !side, d);
         if (to >= 0 && ints_find(batch, d) < 0)
             depths[n++] = to;
     }
