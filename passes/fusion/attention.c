@@ -29,6 +29,19 @@ struct AttentionRegion {
     bool is_too_large;
 };
 
+bool attention_is_move(const Instruction *x)
+{
+    return x->op == OP_CONVERT || x->op == OP_COPY || x->op == OP_TRANSPOSE ||
+           x->op == OP_RESHAPE;
+}
+
+const Instruction *attention_without_moves(const Instruction *x)
+{
+    while (attention_is_move(x))
+        x = x->operands[0];
+    return x;
+}
+
 static bool is_base(const Region *r, const Instruction *inst)
 {
     const Attention *a = r->a;
@@ -270,12 +283,18 @@ static bool fuse_again_in(Computation *comp, PassContext *cx, bool *is_tried)
 {
     bool changed = false;
     uint32_t count = comp->instruction_count;
-    for (uint32_t i = 0; i < count; i++) {
-        Instruction *dot = comp->instructions[i];
-        Instruction *o =
-            dot != NULL && dot->op == OP_DOT ? attention_result_again(dot, cx) : NULL;
+    /* each may get a result, which is a dot, too */
+    AttentionDots dots = {.ids = ARENA_ARRAY(cx->scratch, uint32_t, 2 * (size_t)count)};
+    for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
+        if (x->op == OP_DOT)
+            dots.ids[dots.count++] = x->id;
+    }
+    for (uint32_t i = 0, found = dots.count; i < found; i++) {
+        Instruction *dot = comp->instructions[dots.ids[i]];
+        Instruction *o = dot != NULL ? attention_result_again(dot, &dots, cx) : NULL;
         if (o == NULL)
             continue;
+        dots.ids[dots.count++] = o->id;
         changed |= fuse_at(o, cx, is_tried);
         *is_tried = true;
     }

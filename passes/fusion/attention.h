@@ -24,9 +24,20 @@ bool attention_takes_inside(const Instruction *inst);
  * in common, and one or two of chains of dots. False, and nothing is changed but for instructions that nobody reads. */
 bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext *cx);
 
+/* Rounds it, or brings its elements into another order. */
+bool attention_is_move(const Instruction *x);
+const Instruction *attention_without_moves(const Instruction *x);
+
+/* The dots of a computation, some of which may be gone. */
+typedef struct AttentionDots {
+    uint32_t count;
+    uint32_t *ids;
+} AttentionDots;
+
 /* The attention's result for the weights that this dot is of, where the program has none: a new dot beside it, which
  * nobody reads. NULL: it has one, or the dot is none of an attention's gradient. */
-Instruction *attention_result_again(Instruction *dv, PassContext *cx);
+Instruction *attention_result_again(Instruction *dv, const AttentionDots *dots,
+                                    PassContext *cx);
 
 /* The same as two fusions for cuDNN: the attention, which keeps its statistics, and all of its gradient. */
 typedef struct LibraryGradient LibraryGradient;

@@ -45,24 +45,16 @@ static int64_t free_dim(const Side *s)
     return found;
 }
 
-static const Instruction *unmoved(const Instruction *x)
-{
-    while (x->op == OP_CONVERT || x->op == OP_COPY || x->op == OP_RESHAPE ||
-           x->op == OP_TRANSPOSE)
-        x = x->operands[0];
-    return x;
-}
-
 /* By the look of it only: attention_match says what it is. */
 static bool may_be_weights(const Instruction *x)
 {
-    x = unmoved(x);
+    x = attention_without_moves(x);
     if (x->op == OP_SELECT)
-        x = unmoved(x->operands[1]);
+        x = attention_without_moves(x->operands[1]);
     if (x->op != OP_DIVIDE && x->op != OP_MULTIPLY)
         return false;
-    return unmoved(x->operands[0])->op == OP_EXPONENTIAL ||
-           unmoved(x->operands[1])->op == OP_EXPONENTIAL;
+    return attention_without_moves(x->operands[0])->op == OP_EXPONENTIAL ||
+           attention_without_moves(x->operands[1])->op == OP_EXPONENTIAL;
 }
 
 /* Past what rounds or transposes it; dimension to[d] is the operand's d. */
@@ -143,13 +135,15 @@ static Instruction *add_result(Rewriter *r, const Side *w, const Side *y, const 
 }
 
 /* A dot that adds up the columns of the same weights: the attention's own result. */
-static bool has_result(const Computation *comp, const Side *w)
+static bool has_result(const Computation *comp, const AttentionDots *dots, const Side *w)
 {
     int64_t column = free_dim(w);
-    for (const Instruction *x = inst_first(comp); x; x = inst_next(x)) {
-        for (uint32_t side = 0; side < 2 && x->op == OP_DOT; side++) {
+    const Instruction *of = attention_without_moves(w->x);
+    for (uint32_t i = 0; i < dots->count; i++) {
+        const Instruction *x = comp->instructions[dots->ids[i]];
+        for (uint32_t side = 0; side < 2 && x != NULL; side++) {
             Side s = side_of(x, side);
-            if (unmoved(s.x) == unmoved(w->x) &&
+            if (attention_without_moves(s.x) == of &&
                 (s.x->shape->rank != w->x->shape->rank || is_term(&s, column)))
                 return true;
         }
@@ -157,16 +151,18 @@ static bool has_result(const Computation *comp, const Side *w)
     return false;
 }
 
-static Instruction *result_with(Rewriter *r, uint32_t w_side)
+static Instruction *result_with(Rewriter *r, const AttentionDots *dots, uint32_t w_side)
 {
     const Instruction *dv = r->at;
     Side w = side_of(dv, w_side), y = side_of(dv, !w_side);
-    if (!may_be_weights(w.x) || has_result(r->comp, &w))
+    if (!may_be_weights(w.x) || has_result(r->comp, dots, &w))
         return NULL;
-    for (Instruction *g = inst_first(r->comp); g; g = inst_next(g)) {
-        for (uint32_t side = 0; side < 2 && g->op == OP_DOT && g != dv; side++) {
+    const Instruction *of = attention_without_moves(y.x);
+    for (uint32_t i = 0; i < dots->count; i++) {
+        const Instruction *g = r->comp->instructions[dots->ids[i]];
+        for (uint32_t side = 0; side < 2 && g != NULL && g != dv; side++) {
             Side z = side_of(g, side), v = side_of(g, !side);
-            if (unmoved(z.x) != unmoved(y.x) || g->control_count != 0)
+            if (attention_without_moves(z.x) != of || g->control_count != 0)
                 continue;
             Instruction *o = add_result(r, &w, &y, &z, &v);
             if (o != NULL)
@@ -176,13 +172,16 @@ static Instruction *result_with(Rewriter *r, uint32_t w_side)
     return NULL;
 }
 
-Instruction *attention_result_again(Instruction *dv, PassContext *cx)
+Instruction *attention_result_again(Instruction *dv, const AttentionDots *dots,
+                                    PassContext *cx)
 {
     Rewriter r = {.m = dv->parent->module,
                   .comp = dv->parent,
                   .scratch = cx->scratch,
                   .cx = cx,
                   .at = dv};
-    Instruction *o = dv->control_count == 0 ? result_with(&r, 0) : NULL;
-    return o != NULL || dv->control_count != 0 ? o : result_with(&r, 1);
+    if (dv->control_count != 0)
+        return NULL;
+    Instruction *o = result_with(&r, dots, 0);
+    return o != NULL ? o : result_with(&r, dots, 1);
 }

@@ -18,18 +18,13 @@
 
 /* -- what belongs to it ---------------------------------------------------------------------------- */
 
-static bool is_move(const Instruction *x)
-{
-    return x->op == OP_CONVERT || x->op == OP_COPY || x->op == OP_TRANSPOSE ||
-           x->op == OP_RESHAPE;
-}
-
 /* cuDNN multiplies all of the gradients by the scale, wherever the program does. */
 static bool ends_with(const Gradient *c, const Instruction *x)
 {
     uint32_t operand;
     double factor;
-    return is_move(x) || (c->is_library && attention_scaling(x, &operand, &factor));
+    return attention_is_move(x) ||
+           (c->is_library && attention_scaling(x, &operand, &factor));
 }
 
 /* From a dot to what moves its result, as long as nobody else reads it. */
@@ -81,19 +76,12 @@ static void turn(const Gradient *c, GradientDot *d)
     d->end_count = moves;
 }
 
-static const Instruction *without_moves(const Instruction *x)
-{
-    while (is_move(x))
-        x = x->operands[0];
-    return x;
-}
-
 /* do / l times e, where the output is divided behind its dot: it becomes do times p. */
 static bool is_of_weights(const Gradient *c, const Instruction *dot)
 {
     for (uint32_t i = 0; i < 2; i++) {
-        if (without_moves(dot->operands[i]) == c->g.over_sums &&
-            without_moves(dot->operands[!i]) == c->a->parts.exponentials.inst)
+        if (attention_without_moves(dot->operands[i]) == c->g.over_sums &&
+            attention_without_moves(dot->operands[!i]) == c->a->parts.exponentials.inst)
             return true;
     }
     return false;
@@ -151,7 +139,7 @@ static const Instruction *step_inwards(const Gradient *c, const Instruction *ste
 {
     bool is_product = step->op == OP_MULTIPLY;
     const Instruction *x = step->operands[is_product];
-    while (is_move(x) || x->op == OP_BITCAST)
+    while (attention_is_move(x) || x->op == OP_BITCAST)
         x = x->operands[0];
     return step->operands[is_product && x == c->a->parts.output];
 }
