@@ -62,8 +62,6 @@ void fusion_drop_unread(Instruction *fusion, Arena *scratch);
  * and nothing is changed: it does not ask for the order of one number. */
 Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
                             Instruction *fusion);
-/* Whether it would. */
-bool sort_has_digits(Module *m, PassContext *cx, Computation *comp, Instruction *fusion);
 
 /* By the model, of the kernels that were added from instruction `first` on. */
 double kernels_seconds(const PassContext *cx, const Computation *comp, uint32_t first);

@@ -562,21 +562,16 @@ double kernels_seconds(const PassContext *cx, const Computation *comp, uint32_t 
     return seconds;
 }
 
-static double seconds_since(const Radix *r, uint32_t first)
-{
-    return kernels_seconds(r->cx, r->comp, first);
-}
-
 /* Of all steps: one is made, as if it read what the fusion gives, and removed again. */
 static double steps_seconds(Radix r)
 {
     uint32_t first = r.comp->instruction_count;
     if (r.ranges == 0)
         r.counts = count_digits(&r);
-    double once = seconds_since(&r, first);
+    double once = kernels_seconds(r.cx, r.comp, first);
     uint32_t then = r.comp->instruction_count;
     add_step(&r, r.fusion, 0);
-    double seconds = once + (double)r.steps * seconds_since(&r, then);
+    double seconds = once + (double)r.steps * kernels_seconds(r.cx, r.comp, then);
     computation_remove_from(r.comp, first);
     return seconds;
 }
@@ -593,26 +588,6 @@ static int64_t choose_ranges(const Radix *r)
     return steps_seconds(by_ranges) < steps_seconds(*r) ? by_ranges.ranges : 0;
 }
 
-/* Whether the sort goes by one key, which its digits can be counted of. */
-static bool has_digits(Radix *r)
-{
-    Counting trial;
-    if (!fits(r))
-        return false;
-    begin_counting(r, inst_called(r->fusion, 0), &trial);
-    return trial.key != NULL;
-}
-
-bool sort_has_digits(Module *m, PassContext *cx, Computation *comp, Instruction *fusion)
-{
-    Radix r = {.m = m,
-               .cx = cx,
-               .comp = comp,
-               .fusion = fusion,
-               .sort = find_sort(inst_called(fusion, 0))};
-    return has_digits(&r);
-}
-
 Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
                             Instruction *fusion)
 {
@@ -621,7 +596,11 @@ Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,
                .comp = comp,
                .fusion = fusion,
                .sort = find_sort(inst_called(fusion, 0))};
-    if (!has_digits(&r))
+    Counting trial;
+    if (!fits(&r))
+        return NULL;
+    begin_counting(&r, inst_called(fusion, 0), &trial);
+    if (trial.key == NULL)
         return NULL;
     r.ranges = choose_ranges(&r);
     if (r.ranges == 0)

@@ -163,27 +163,19 @@ typedef struct Keys {
 } Keys;
 
 /* `inst` and what it is computed from, in a computation that has the parameters already. */
-static Instruction *copied(Computation *to, const Instruction *inst, Instruction **made)
+static Instruction *copied(Computation *to, const Instruction *inst, Instruction **made,
+                           Arena *scratch)
 {
-    Instruction *operands[3];
     if (made[inst->id] != NULL)
         return made[inst->id];
     if (inst->op == OP_CONSTANT)
         return made[inst->id] = computation_add_constant(to, inst->literal, NULL);
+    Instruction **operands =
+        ARENA_ARRAY(scratch, Instruction *, inst->operand_count + 1u);
     for (uint32_t i = 0; i < inst->operand_count; i++)
-        operands[i] = copied(to, inst->operands[i], made);
+        operands[i] = copied(to, inst->operands[i], made, scratch);
     return made[inst->id] =
                computation_add_like(to, inst, inst->shape, inst->operand_count, operands);
-}
-
-static bool is_small(const Instruction *less)
-{
-    const Computation *comp = less->parent;
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (inst->operand_count > 3)
-            return false;
-    }
-    return true;
 }
 
 /* The sort goes by one key only; equals stay in their order. */
@@ -197,17 +189,18 @@ static void set_key(Split *s, Instruction *sort, const Keys *keys, uint32_t whic
         const Instruction *p = from->parameters[i];
         made[p->id] = computation_add_parameter(comp, i, p->shape, NULL);
     }
-    comp->root = copied(comp, keys->less[which], made);
+    comp->root = copied(comp, keys->less[which], made, s->cx->scratch);
     inst_set_computation(sort, ATTR_TO_APPLY, comp);
     inst_set_int(sort, ATTR_IS_STABLE, 1);
 }
 
-/* A sort by each key, the last one first; those that are equal by a key stay in the order of the later ones. */
+/* A sort by each key, the last one first; those that are equal by a key stay in the order of the later ones. NULL: a key
+ * has no digits, and the fusion has changed. */
 static Instruction *sort_by_all(Split *s, Instruction *fusion, const Keys *keys)
 {
     Instruction *last = fusion;
     s->sort = hero(fusion);
-    for (uint32_t k = keys->count; k-- > 0;) {
+    for (uint32_t k = keys->count; k-- > 0 && last != NULL;) {
         if (last != fusion || k + 1 != keys->count)
             last = add_sort(s, last, "sort");
         set_key(s, hero(last), keys, k);
@@ -232,22 +225,15 @@ static Instruction *by_keys(Split *s, Instruction *fusion)
     Keys keys = {.comparator = inst_called(sort, 0)};
     uint32_t first = s->comp->instruction_count;
     keys.count = sort_comparisons(sort, keys.less, MOST_KEYS);
-    if (keys.count < 2 || !is_small(keys.less[0]))
+    if (keys.count < 2)
         return NULL;
-    Instruction *copy = add_copy(s, fusion);
-    bool good = true;
-    for (uint32_t k = 0; k < keys.count && good; k++) {
-        set_key(s, hero(copy), &keys, k);
-        good = sort_has_digits(s->m, s->cx, s->comp, copy);
-    }
-    double seconds = 0, merged = 0;
-    if (good) {
-        sort_by_all(s, copy, &keys);
-        seconds = kernels_seconds(s->cx, s->comp, first);
-        computation_remove_from(s->comp, first);
-        by_merges(s, add_copy(s, fusion));
-        merged = kernels_seconds(s->cx, s->comp, first);
-    }
+    bool has_digits = sort_by_all(s, add_copy(s, fusion), &keys) != NULL;
+    double seconds = has_digits ? kernels_seconds(s->cx, s->comp, first) : 0;
+    computation_remove_from(s->comp, first);
+    if (!has_digits)
+        return NULL;
+    by_merges(s, add_copy(s, fusion));
+    double merged = kernels_seconds(s->cx, s->comp, first);
     computation_remove_from(s->comp, first);
     return seconds < merged ? sort_by_all(s, fusion, &keys) : NULL;
 }
