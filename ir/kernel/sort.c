@@ -243,6 +243,16 @@ static uint64_t slot_bytes(const SortPlan *p)
     return bytes;
 }
 
+bool sort_is_places(const Instruction *x, int64_t along)
+{
+    for (; x->op == OP_BROADCAST; x = x->operands[0]) {
+        along = ints_find(inst_ints(x, ATTR_DIMENSIONS), along);
+        if (along < 0)
+            return false;
+    }
+    return x->op == OP_IOTA && inst_int(x, ATTR_IOTA_DIMENSION, 0) == along;
+}
+
 void configure_sort(const KernelDesign *d, KernelConfig *c)
 {
     const SortPlan *p = d->plan.sort;

@@ -11,9 +11,9 @@
 
 bool pass_algebra(Module *m, PassContext *cx)
 {
-    static const Rule *const tables[] = {rules_tuple,   rules_arithmetic, rules_logic,
-                                         rules_move,    rules_slice,      rules_scatter,
-                                         rules_stencil, rules_reduce,     rules_contract,
-                                         rules_control, rules_softmax,    rules_topk};
+    static const Rule *const tables[] = {
+        rules_tuple,   rules_arithmetic, rules_logic,  rules_move,     rules_slice,
+        rules_scatter, rules_stencil,    rules_reduce, rules_contract, rules_control,
+        rules_softmax, rules_topk,       rules_sort};
     return rewrite_module(m, cx, tables, sizeof tables / sizeof *tables);
 }

@@ -1,4 +1,4 @@
-/* Rules of sorts. Those of which only the first elements are read: approx_max_k as JAX lowers it, sort(-x)[:k].
+/* Rules of topk, and of sorts of which only the first elements are read: approx_max_k as JAX lowers it, sort(-x)[:k].
  *
  *   s = sort(x, iota), by x descending; slice(s.0)[0:k], slice(s.1)[0:k]
  *     =>  t = topk(x), k; t.0, t.1
@@ -6,11 +6,7 @@
  * Measure: sorts. Where zeros are equal for the comparator, topk, which has -0 below 0, gets them as one, and the values are
  * taken from x by their positions. NaN, about which a comparison that is not total says nothing, goes where topk has it.
  *
- * One element alone is a reduction of values and places. Descending sorts, as JAX has them, turn operands and results:
- *
- *   s = sort(reverse(x), reverse(iota)) by x; reverse(s.1)  =>  s = sort(x, iota) by x, descending; s.1
- *
- * Measure: what is turned. */
+ * One element alone is a reduction of values and places. */
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/sort.h"
 #include "ir/number/number.h"
@@ -61,22 +57,6 @@ static bool only_first_are_read(Rewriter *r, const Instruction *sort)
     return true;
 }
 
-/* Numbers of the places in a row. */
-static bool is_places(const Instruction *x, uint32_t last)
-{
-    while (x->op == OP_BROADCAST) {
-        Ints dims = inst_ints(x, ATTR_DIMENSIONS);
-        uint32_t k = 0;
-        while (k < dims.count && dims.data[k] != last)
-            k++;
-        if (k == dims.count)
-            return false;
-        last = k;
-        x = x->operands[0];
-    }
-    return x->op == OP_IOTA && inst_int(x, ATTR_IOTA_DIMENSION, 0) == last;
-}
-
 /* Of (x, places), by x alone; is_largest: descending. */
 static bool sorts_places(const Instruction *sort, bool *is_largest)
 {
@@ -87,7 +67,7 @@ static bool sorts_places(const Instruction *sort, bool *is_largest)
         return false;
     return inst_ints(sort, ATTR_DIMENSIONS).data[0] == s->rank - 1 &&
            sort->operands[1]->shape->dtype == DT_S32 &&
-           is_places(sort->operands[1], s->rank - 1) &&
+           sort_is_places(sort->operands[1], s->rank - 1) &&
            sort_compares(sort, &first, &second, is_largest) &&
            first->op == OP_PARAMETER && first->parameter == 0;
 }
@@ -299,87 +279,8 @@ static Instruction *first_of_row(Rewriter *r, Instruction *inst)
     return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
 }
 
-/* -- turned ------------------------------------------------------------------------------------------ */
-
-/* Whether an array turned costs nothing: it is turned already, numbers of places, or read by a sort that computes what
- * it reads; or its order is not seen. */
-static bool turns_freely(Rewriter *r, const Instruction *sort, uint32_t i,
-                         const Instruction *key)
-{
-    const Instruction *x = sort->operands[i];
-    if (x->op == OP_REVERSE)
-        return inst_ints(x, ATTR_DIMENSIONS).count == 1 &&
-               inst_ints(x, ATTR_DIMENSIONS).data[0] ==
-                   inst_ints(sort, ATTR_DIMENSIONS).data[0];
-    if (sort->operand_count == 1 && key->op == OP_PARAMETER)
-        return true;
-    return is_places(x, (uint32_t)inst_ints(sort, ATTR_DIMENSIONS).data[0]) ||
-           sort_is_in_block(sort, r->cx->target);
-}
-
-static bool is_turned(const Instruction *inst, const Instruction *sort)
-{
-    Ints by = inst_ints(inst, ATTR_DIMENSIONS);
-    return inst->op == OP_REVERSE && by.count == 1 &&
-           by.data[0] == inst_ints(sort, ATTR_DIMENSIONS).data[0];
-}
-
-/* Every reader turns the order. */
-static bool all_is_read_turned(Rewriter *r, const Instruction *sort,
-                               const Instruction *from)
-{
-    const Uses *uses = rw_uses(r);
-    if (from->id >= r->known || from->control_count > 0 || from->parent->root == from)
-        return false;
-    for (uint32_t i = uses->start[from->id]; i < uses->start[from->id + 1]; i++) {
-        const Instruction *reader = uses->list[i];
-        bool is_element = reader->op == OP_GET_TUPLE_ELEMENT && from == sort;
-        if (is_element ? !all_is_read_turned(r, sort, reader) : !is_turned(reader, sort))
-            return false;
-    }
-    return true;
-}
-
-/* reverse(sort(x)), by a total order  =>  sort(reverse(x)) by the opposite one: equals lie the other way round twice */
-static Instruction *reverse_sort(Rewriter *r, Instruction *inst)
-{
-    Instruction *from = inst->operands[0], *operands[KERNEL_MOST_VALUES];
-    Instruction *sort = from->op == OP_GET_TUPLE_ELEMENT ? from->operands[0] : from;
-    const Instruction *first, *second;
-    bool is_greater;
-    if (sort->op != OP_SORT || sort->operand_count > KERNEL_MOST_VALUES ||
-        !rw_is_static(sort->operands[0]->shape) || !is_turned(inst, sort) ||
-        !sort_compares(sort, &first, &second, &is_greater) ||
-        !shape_is_array(first->shape) || dtype_is_complex(first->shape->dtype))
-        return NULL;
-    Computation *by = inst_called(sort, 0);
-    if (dtype_is_float(first->shape->dtype) &&
-        inst_int(by->root, ATTR_TYPE, COMPARE_FLOAT) != COMPARE_TOTALORDER)
-        return NULL;
-    for (uint32_t i = 0; i < sort->operand_count; i++) {
-        if (!turns_freely(r, sort, i, first))
-            return NULL;
-    }
-    if (!all_is_read_turned(r, sort, sort))
-        return NULL;
-    bool is_seen = sort->operand_count > 1 || first->op != OP_PARAMETER;
-    for (uint32_t i = 0; i < sort->operand_count; i++) {
-        Instruction *x = sort->operands[i];
-        operands[i] = is_seen ? rw_like(r, inst, x->shape, 1, &x) : x;
-    }
-    bool is_less = inst_int(by->root, ATTR_DIRECTION, DIRECTION_EQ) == DIRECTION_LT;
-    by = computation_clone(by, by->name);
-    inst_set_int(by->root, ATTR_DIRECTION, is_less ? DIRECTION_GT : DIRECTION_LT);
-    Instruction *turned = rw_like(r, sort, sort->shape, sort->operand_count, operands);
-    inst_set_computation(turned, ATTR_TO_APPLY, by);
-    if (sort == from)
-        return rw_as(inst, turned);
-    return rw_as(inst, rw_element(r, turned, (uint32_t)inst_int(from, ATTR_INDEX, 0)));
-}
-
 const Rule rules_topk[] = {
     {OP_SLICE, "slice_sort", slice_sort},
     {OP_TOPK, "first_of_row", first_of_row},
-    {OP_REVERSE, "reverse_sort", reverse_sort},
     {0},
 };
