@@ -16,6 +16,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ir/base/divide.h"
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
 #include "passes/simplify/simplify.h"
@@ -118,11 +119,11 @@ static int64_t piece_of(int64_t rows, int64_t columns, int64_t access)
 /* Elements of a piece where the last one is filled up. */
 static int64_t filled_piece_of(int64_t rows, int64_t columns)
 {
-    int64_t pieces = (columns + PIECE_MOST - 1) / PIECE_MOST;
+    int64_t pieces = ceil_div(columns, PIECE_MOST);
     while (rows * pieces < BLOCKS && columns / (2 * pieces) >= PIECE_LEAST)
         pieces *= 2;
-    int64_t piece = (columns + pieces - 1) / pieces;
-    return (piece + ACCESS - 1) / ACCESS * ACCESS;
+    int64_t piece = ceil_div(columns, pieces);
+    return ceil_div(piece, ACCESS) * ACCESS;
 }
 
 static int64_t choose_piece(int64_t rows, int64_t columns)
@@ -170,11 +171,7 @@ static Instruction *exponential_less(Rewriter *r, Instruction *x, Instruction *l
 static Instruction *cut(Rewriter *r, Instruction *x, int64_t piece)
 {
     const Shape *from = x->shape;
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
-    for (uint32_t i = 0; i + 1 < from->rank; i++)
-        dims[i] = from->dims[i];
-    dims[from->rank - 1] = from->dims[from->rank - 1] / piece;
-    dims[from->rank] = piece;
+    const int64_t *dims = rw_cut_dims(r, from, from->dims[from->rank - 1] / piece);
     return rw_unary(r, OP_BITCAST,
                     shape_with_dims(r->m->intern, from, from->rank + 1, dims), x);
 }
@@ -184,7 +181,7 @@ static void make_pieces(Split *s, Rewriter *r, const Parts *p, int64_t piece)
     const Instruction *sum = r->at;
     uint32_t along = p->x->shape->rank - 1;
     int64_t columns = p->x->shape->dims[along];
-    int64_t more = (columns + piece - 1) / piece * piece - columns;
+    int64_t more = ceil_div(columns, piece) * piece - columns;
     Instruction *full = rw_fill_up(r, p->x, p->largest->operands[1], along, more);
     Instruction *x = cut(r, full, piece);
     const Shape *shape =

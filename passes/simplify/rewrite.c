@@ -152,6 +152,17 @@ Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
     return s;
 }
 
+const int64_t *rw_cut_dims(Rewriter *r, const Shape *s, int64_t pieces)
+{
+    uint32_t last = s->rank - 1;
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u);
+    for (uint32_t d = 0; d < last; d++)
+        dims[d] = s->dims[d];
+    dims[last] = pieces;
+    dims[last + 1] = s->dims[last] / pieces;
+    return dims;
+}
+
 Instruction *rw_fill_up(Rewriter *r, Instruction *a, Instruction *fill, uint32_t dim,
                         int64_t more)
 {

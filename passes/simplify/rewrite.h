@@ -68,6 +68,8 @@ Instruction *rw_broadcast(Rewriter *r, const Shape *shape, Instruction *a, uint3
 /* a over `shape`: its dimension d stands at position[d], in any order; -1: it has one element and goes. */
 Instruction *rw_spread(Rewriter *r, const Shape *shape, Instruction *a,
                        const int64_t *position);
+/* The dimensions of s, the last one in so many pieces, of equal size. In scratch. */
+const int64_t *rw_cut_dims(Rewriter *r, const Shape *s, int64_t pieces);
 /* a itself if it has the shape already. Equal element counts. */
 Instruction *rw_reshape(Rewriter *r, const Shape *shape, Instruction *a);
 /* x, whose dimensions are those of s already, copied if they lie in another order. */

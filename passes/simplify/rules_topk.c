@@ -237,11 +237,7 @@ static int64_t pieces_of_row(const Shape *s)
 static Instruction *cut(Rewriter *r, Instruction *x, int64_t pieces)
 {
     const Shape *s = x->shape;
-    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1);
-    for (uint32_t d = 0; d < s->rank; d++)
-        dims[d] = s->dims[d];
-    dims[s->rank - 1] = pieces;
-    dims[s->rank] = s->dims[s->rank - 1] / pieces;
+    const int64_t *dims = rw_cut_dims(r, s, pieces);
     return rw_reshape(r, rw_shape(r, s->dtype, s->rank + 1, dims), x);
 }
 
