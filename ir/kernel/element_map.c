@@ -62,14 +62,15 @@ bool element_map_choose(const ElementMap *m, uint32_t rank, const int64_t *to,
     return true;
 }
 
-/* The same pieces, in other dimensions: inner pieces first, so they come out backwards. */
-static bool regroup(const ElementMap *m, const Shape *s, ElementMap *out)
+/* The same pieces: inner ones first, so they come out backwards. */
+bool element_map_regroup(const ElementMap *m, uint32_t rank, const int64_t *dims,
+                         ElementMap *out)
 {
     ViewPiece backwards[2 * VIEW_PIECES];
     uint32_t n = 0, next = m->count;
     ViewPiece piece = {.size = 1};
-    for (uint32_t d = s->rank; d-- > 0;) {
-        for (int64_t size = s->dims[d]; size > 1;) {
+    for (uint32_t d = rank; d-- > 0;) {
+        for (int64_t size = dims[d]; size > 1;) {
             if (piece.size == 1 && next == 0)
                 return false;
             if (piece.size == 1)
@@ -83,7 +84,7 @@ static bool regroup(const ElementMap *m, const Shape *s, ElementMap *out)
             size /= here;
         }
     }
-    *out = (ElementMap){.rank = s->rank};
+    *out = (ElementMap){.rank = rank};
     while (n-- > 0) {
         if (!add_piece(out, backwards[n].dim, backwards[n].size, backwards[n].stride))
             return false;
@@ -126,7 +127,7 @@ bool mapped_operand(const Mapped *m, uint32_t operand, Mapped *out)
             !shape_is_row_major(inst->shape))
             return false; /* fallthrough */
     case OP_RESHAPE:
-        if (!regroup(&m->map, x->shape, &next.map))
+        if (!element_map_regroup(&m->map, x->shape->rank, x->shape->dims, &next.map))
             return false;
         break;
     default:

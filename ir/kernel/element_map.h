@@ -34,6 +34,9 @@ bool mapped_insert(const ElementMap *m, uint32_t dim, int64_t size, int64_t stri
 /* Of an array whose dimension d is dimension to[d] of this one. */
 bool element_map_choose(const ElementMap *m, uint32_t rank, const int64_t *to,
                         ElementMap *out);
+/* Of an array of the same elements in these dimensions. False: pieces do not fit into them. */
+bool element_map_regroup(const ElementMap *m, uint32_t rank, const int64_t *dims,
+                         ElementMap *out);
 bool element_map_equal(const ElementMap *a, const ElementMap *b);
 
 /* Digits of an index: `size` of them, each `weight` apart in the index space and `stride` apart in something else. */

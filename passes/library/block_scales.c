@@ -11,60 +11,14 @@
  * Programs' own scaled-dots are taken, too. See dequantised_dots.c. */
 #include "passes/library/block_scales.h"
 
+#include "ir/kernel/element_map.h"
 #include "ir/kernel/matmul.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "passes/fusion/fusion.h"
 #include "passes/library/scaled.h"
 #include "passes/settings.h"
 
-enum { MOST_DIGITS = 12, MOST_STEPS = 16 };
-
-/* How a row-major array is read from another one: element (i, j, ..), counted in these sizes, outermost first, is element
- * i * stride[0] + j * stride[1] + ... of it. */
-typedef struct Digits {
-    uint32_t count;
-    int64_t size[MOST_DIGITS], stride[MOST_DIGITS];
-} Digits;
-
-/* One more inside; false: there is no room. */
-static bool add_digit(Digits *d, int64_t size, int64_t stride)
-{
-    if (size == 1)
-        return true;
-    uint32_t last = d->count - 1;
-    if (d->count > 0 && d->stride[last] == stride * size) {
-        d->size[last] *= size;
-        d->stride[last] = stride;
-        return true;
-    }
-    if (d->count == MOST_DIGITS)
-        return false;
-    d->size[d->count] = size;
-    d->stride[d->count++] = stride;
-    return true;
-}
-
-/* The outermost digits of *from that make up `size` move to *to. */
-static bool move_digits(Digits *from, uint32_t *at, int64_t size, Digits *to)
-{
-    while (size > 1) {
-        if (*at == from->count)
-            return false;
-        int64_t *has = &from->size[*at], stride = from->stride[*at];
-        if (*has <= size) {
-            if (size % *has != 0 || !add_digit(to, *has, stride))
-                return false;
-            size /= *has;
-            ++*at;
-        } else {
-            if (*has % size != 0 || !add_digit(to, size, stride * (*has / size)))
-                return false;
-            *has /= size;
-            size = 1;
-        }
-    }
-    return true;
-}
+enum { MOST_STEPS = 16 };
 
 static bool is_f8(const Instruction *x)
 {
@@ -95,47 +49,25 @@ static bool is_renamed(const Instruction *x)
            x->shape->dtype == of->shape->dtype && shape_is_row_major(of->shape);
 }
 
-static bool repeat_digits(const Instruction *broadcast, Digits *d)
+static bool is_row_major_broadcast(const Instruction *x)
 {
-    enum { MOST_RANK = 6 };
-    Digits in = *d, parts[MOST_RANK] = {0};
-    const Shape *s = broadcast->shape, *from = broadcast->operands[0]->shape;
-    Ints dims = inst_ints(broadcast, ATTR_DIMENSIONS);
-    uint32_t at = 0;
-    if (from->rank > MOST_RANK)
-        return false;
-    for (uint32_t i = 0; i < from->rank; i++) {
-        if (!move_digits(&in, &at, from->dims[i], &parts[i]))
-            return false;
-    }
-    d->count = 0;
-    for (int64_t i = 0; i < s->rank; i++) {
-        uint32_t k = 0;
-        while (k < dims.count && dims.data[k] != i)
-            k++;
-        bool fits = k < dims.count || add_digit(d, s->dims[i], 0);
-        for (uint32_t n = 0; k < dims.count && fits && n < parts[k].count; n++)
-            fits = add_digit(d, parts[k].size[n], parts[k].stride[n]);
-        if (!fits)
-            return false;
-    }
-    return true;
+    return x->op == OP_BROADCAST && shape_is_row_major(x->shape) &&
+           shape_is_row_major(x->operands[0]->shape);
 }
 
-/* What x repeats, and how; false: it is not said in so many digits. */
-static bool find_digits(Instruction *x, uint32_t steps, Instruction **source, Digits *d)
+/* What x repeats, and where in x's index space its elements belong; NULL: it is nothing that has scales. */
+static Instruction *find_source(Instruction *x, ElementMap *map)
 {
-    if (steps == MOST_STEPS)
-        return false;
-    if (is_renamed(x))
-        return find_digits(x->operands[0], steps + 1, source, d);
-    if (x->op == OP_BROADCAST && shape_is_row_major(x->shape) &&
-        shape_is_row_major(x->operands[0]->shape))
-        return find_digits(x->operands[0], steps + 1, source, d) && repeat_digits(x, d);
-    *source = x;
-    *d = (Digits){0};
-    return dtype_is_float(x->shape->dtype) && shape_is_row_major(x->shape) &&
-           add_digit(d, shape_elements(x->shape), 1);
+    Mapped m;
+    if (!mapped_start(x, &m))
+        return NULL;
+    for (uint32_t i = 0; i < MOST_STEPS; i++) {
+        if ((!is_renamed(x) && !is_row_major_broadcast(x)) || !mapped_operand(&m, 0, &m))
+            break;
+        x = x->operands[0];
+    }
+    *map = m.map;
+    return dtype_is_float(x->shape->dtype) && shape_is_row_major(x->shape) ? x : NULL;
 }
 
 /* A factor of the dot, [rows][k]: f8, and one scale for each block. */
@@ -146,33 +78,31 @@ typedef struct Factor {
     bool is_turned; /* scales of pieces lie [k / block][rows] already */
 } Factor;
 
-static bool digits_are(const Digits *d, const int64_t sizes[4], const int64_t strides[4])
+/* Element (i, j) of the source, seen as an array of these sizes, belongs from i * s0 + j * s1 on. */
+static bool lies(const ElementMap *map, int64_t size0, int64_t size1, int64_t s0,
+                 int64_t s1)
 {
-    Digits wanted = {0};
-    for (uint32_t i = 0; i < 4; i++)
-        add_digit(&wanted, sizes[i], strides[i]);
-    bool same = d->count == wanted.count;
-    for (uint32_t i = 0; i < d->count && same; i++)
-        same = d->size[i] == wanted.size[i] && d->stride[i] == wanted.stride[i];
-    return same;
+    ElementMap seen, wanted = {.rank = 2};
+    if (size0 != 1)
+        wanted.pieces[wanted.count++] = (ViewPiece){0, size0, s0};
+    if (size1 != 1)
+        wanted.pieces[wanted.count++] = (ViewPiece){1, size1, s1};
+    return element_map_regroup(map, 2, (int64_t[2]){size0, size1}, &seen) &&
+           element_map_equal(&seen, &wanted);
 }
 
-static bool find_scaling(const Digits *d, Factor *f)
+static bool find_scaling(const ElementMap *map, Factor *f)
 {
-    int64_t rows = f->rows, blocks = f->k / MATMUL_BLOCK;
-    int64_t pieces[4] = {rows, 1, blocks, MATMUL_BLOCK};
-    if (f->k % MATMUL_BLOCK != 0 || blocks < 2)
+    int64_t rows = f->rows, k = f->k, blocks = k / MATMUL_BLOCK;
+    if (k % MATMUL_BLOCK != 0 || blocks < 2)
         return false;
     f->scaling = MATMUL_PIECES;
-    if (digits_are(d, pieces, (int64_t[4]){blocks, 0, 1, 0}))
+    f->is_turned = lies(map, blocks, rows, MATMUL_BLOCK, k);
+    if (f->is_turned || lies(map, rows, blocks, k, MATMUL_BLOCK))
         return true;
-    f->is_turned = digits_are(d, pieces, (int64_t[4]){1, 0, rows, 0});
-    if (f->is_turned)
-        return true;
-    int64_t squares[4] = {rows / MATMUL_BLOCK, MATMUL_BLOCK, blocks, MATMUL_BLOCK};
     f->scaling = MATMUL_SQUARES;
     return rows % MATMUL_BLOCK == 0 &&
-           digits_are(d, squares, (int64_t[4]){blocks, 0, 1, 0});
+           lies(map, rows / MATMUL_BLOCK, blocks, MATMUL_BLOCK * k, MATMUL_BLOCK);
 }
 
 /* Where values come from that only change their type and shape. */
@@ -197,9 +127,11 @@ static bool describe_dequantised(Instruction *operand, Factor *f)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
         Instruction *x = origin(product->operands[i]);
-        Digits d;
-        if (is_f8(x) && shape_is_row_major(x->shape) &&
-            find_digits(product->operands[!i], 0, &f->scale, &d) && find_scaling(&d, f)) {
+        ElementMap map;
+        if (!is_f8(x) || !shape_is_row_major(x->shape))
+            continue;
+        f->scale = find_source(product->operands[!i], &map);
+        if (f->scale != NULL && find_scaling(&map, f)) {
             f->x = x;
             return true;
         }
@@ -257,8 +189,7 @@ static Instruction *shaped(Rewriter *r, Instruction *x, int64_t rows, int64_t co
 static Instruction *turned(Rewriter *r, Instruction *x)
 {
     static const int64_t order[2] = {1, 0};
-    int64_t sizes[2] = {x->shape->dims[1], x->shape->dims[0]};
-    return rw_transpose(r, rw_shape(r, x->shape->dtype, 2, sizes), x, order);
+    return rw_in_order(r, x, order);
 }
 
 /* The scales as the library wants them, *stored, and as a scaled-dot has them, *read. */
