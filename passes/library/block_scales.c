@@ -281,10 +281,12 @@ static double library_seconds(const LibraryChoice *choice, const Instruction *do
 static bool is_best(const LibraryChoice *choice, const Instruction *dot,
                     const Factor factors[2])
 {
-    double seconds = library_seconds(choice, dot, factors);
     double work =
         (double)factors[0].rows * (double)factors[1].rows * (double)factors[0].k;
-    if (seconds < 0 || work < (double)choice->cx->settings->library_dot_work)
+    if (work < (double)choice->cx->settings->library_dot_work)
+        return false;
+    double seconds = library_seconds(choice, dot, factors);
+    if (seconds < 0)
         return false;
     Candidates all;
     candidates_find(dot, &choice->uses, choice->cx->target, choice->cx->products, &all);
@@ -295,8 +297,7 @@ Instruction *block_scaled_product(const LibraryChoice *choice, PassContext *cx,
                                   Instruction *dot, Instruction **replaced)
 {
     Factor factors[2];
-    if (!target_has(cx->target, FEATURE_F8_ROW_SCALES) || !describe(dot, factors) ||
-        !is_best(choice, dot, factors))
+    if (!describe(dot, factors) || !is_best(choice, dot, factors))
         return NULL;
     Instruction *reader = uses_only(&choice->uses.uses, dot);
     bool is_rounded = reader != NULL && dot->parent->root != dot &&

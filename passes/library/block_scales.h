@@ -4,7 +4,7 @@
 
 #include "passes/library/choice.h"
 
-/* What stands for the dot of dequantised factors, or the scaled-dot, and for the conversion behind it, *replaced; NULL: it
+/* Targets with FEATURE_F8_ROW_SCALES only. What stands for the dot of dequantised factors, or the scaled-dot, and for the conversion behind it, *replaced; NULL: it
  * stays as it is. */
 Instruction *block_scaled_product(const LibraryChoice *choice, PassContext *cx,
                                   Instruction *dot, Instruction **replaced);

@@ -150,7 +150,8 @@ bool pass_dequantised_dots(Module *m, PassContext *cx)
     if (cx->settings->cublaslt == 0)
         return false;
     Computations programs = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; c < programs.count; c++)
+    bool has_blocks = target_has(cx->target, FEATURE_F8_ROW_SCALES);
+    for (uint32_t c = 0; c < programs.count && has_blocks; c++)
         changed |= take_blocks(programs.data[c], cx);
     if (changed)
         fusion_name_all(m);
