@@ -10,7 +10,6 @@
  * their scales exactly.
  *
  * Needs: laid out. Keeps: values. Ends: one sweep. */
-#include "ir/attribute/config.h"
 #include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 #include "passes/fusion/fusion.h"
@@ -91,8 +90,7 @@ static void open_up(Instruction *fusion, Arena *scratch)
 static Instruction *fused(Instruction *inst, void *context)
 {
     PassContext *cx = context;
-    if (inst->op != OP_SCALED_DOT || config_has(inst, CONFIG_LIBRARY) ||
-        shape_is_dynamic(inst->operands[0]->shape) ||
+    if (inst->op != OP_SCALED_DOT || shape_is_dynamic(inst->operands[0]->shape) ||
         shape_is_dynamic(inst->operands[1]->shape))
         return NULL;
     Instruction *fusion = fusion_wrap(inst);
