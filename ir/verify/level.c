@@ -52,14 +52,11 @@ static void check_laid_out(Verify *v, const Instruction *inst)
 }
 
 /* What a value passed to, or returned from, a called computation is in memory both sides know by their own layout. */
-static bool pass_layouts(Verify *v, const Instruction *inst, const Computation *callee,
+static void wrong_layout(Verify *v, const Instruction *inst, const Computation *callee,
                          const Shape *outside, const Shape *inside, const char *what)
 {
-    if (shape_layouts_equal(outside, inside))
-        return true;
     verify_error(v, inst, "%s of %s, %s, has not the layout of what it is here, %s", what,
                  callee->name, verify_text(v, inside), verify_text(v, outside));
-    return false;
 }
 
 /* Laid out: computations share the memory of those who call them. Those that are applied to elements have none. */
@@ -71,15 +68,20 @@ static void check_called_layouts(Verify *v, const Instruction *inst)
     for (uint32_t i = 0; i < inst_called_count(inst); i++) {
         const Computation *callee = inst_called(inst, i);
         uint32_t first = is_branch ? i + 1 : 0;
-        for (uint32_t p = 0; p < callee->parameter_count; p++)
-            if (!pass_layouts(v, inst, callee, inst->operands[first + p]->shape,
-                              callee->parameters[p]->shape,
-                              arena_printf(v->scratch, "parameter %u", p)))
-                return;
-        bool is_condition = is_loop && i == 0;
-        if (!is_condition && !pass_layouts(v, inst, callee, inst->shape,
-                                           callee->root->shape, "the result"))
+        for (uint32_t p = 0; p < callee->parameter_count; p++) {
+            const Shape *outside = inst->operands[first + p]->shape,
+                        *inside = callee->parameters[p]->shape;
+            if (shape_layouts_equal(outside, inside))
+                continue;
+            wrong_layout(v, inst, callee, outside, inside,
+                         arena_printf(v->scratch, "parameter %u", p));
             return;
+        }
+        bool is_condition = is_loop && i == 0;
+        if (!is_condition && !shape_layouts_equal(inst->shape, callee->root->shape)) {
+            wrong_layout(v, inst, callee, inst->shape, callee->root->shape, "the result");
+            return;
+        }
     }
 }
 
