@@ -1,6 +1,7 @@
 /* Scatter in place: a thread for each element of the updates reads, combines and writes, or does so by an atomic
  * operation; or a thread owns elements of the result and walks over all index vectors in order, taking those
- * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterStrategy). Updates whose window does not fit are dropped. */
+ * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterStrategy). Updates whose
+ * window does not fit are dropped. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/element/reducer.h"
 #include "ir/base/bug.h"

@@ -8,8 +8,9 @@
 #include "ir/tile/tile.h"
 
 /* Adds the kernel of a program to a module: arguments as the request has them, one block for each of the grid
- * (x only). `piece`, or NULL: the same program with smaller tiles along one dimension, by which
- * what stands behind the loop is made, a part of the tile after the other. False: *why, static text, says what Tile IR or this lowering lacks; the module is of no use then. */
+ * (x only). `piece`, or NULL: the same program with smaller tiles along one dimension, by which what stands behind the
+ * loop is made, a part of the tile after the other. False: *why, static text, says what Tile IR or this lowering lacks;
+ * the module is of no use then. */
 bool tileir_lower(TileIrModule *m, const TileProgram *p, const TileProgram *piece,
                   const KernelRequest *r, const Target *target, const TileIrHints *hints,
                   const char **why);

@@ -20,8 +20,8 @@ bool loop_is_invariant(const Loop *loop, uint32_t i);
 int64_t loop_element(const Computation *comp, const Instruction *inst);
 
 /* The element that counts: init, init + step, ... for as long as the condition compares it with
- * a constant, which it does `trips` times. Nobody needs to run such a condition, so one with effects counts nothing. No value on the way leaves the element's type, the
- * one that ends the loop included. */
+ * a constant, which it does `trips` times. Nobody needs to run such a condition, so one with effects
+ * counts nothing. No value on the way leaves the element's type, the one that ends the loop included. */
 typedef struct Induction {
     uint32_t index;
     int64_t init, step, trips;

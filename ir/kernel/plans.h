@@ -22,8 +22,8 @@ typedef struct LoopPlan {
         *sizes; /* elements; in the order of the results, each once, without 0 */
 } LoopPlan;
 
-#define TAPS_STEP                                                                        \
-    16 /* channels of one instruction of image_convolution.c and wide_convolution.c */
+/* Channels of one instruction of image_convolution.c and wide_convolution.c. */
+#define TAPS_STEP 16
 
 /* image_convolution.c: images [image, feature, y, x], whose places count through all images; a window's places are
  * at distances that are the same for all. */
@@ -161,8 +161,8 @@ void wide_places_configure(const KernelDesign *open, int64_t deep, double least,
 /* wide_rows.c: what is said above of few channels. Of the sizes of a convolution alone, whatever order its filter has:
  * NULL, or why it is none. */
 const char *wide_rows_illegal(const WidePlan *p);
-#define WIDE_LEAST_SHARED                                                                \
-    (96 << 10) /* bytes: that a block has on each GPU with asynchronous copies */
+/* Bytes that a block has on each GPU with asynchronous copies. */
+#define WIDE_LEAST_SHARED (96 << 10)
 void wide_rows_plan(WidePlan *p);
 int64_t
 wide_rows_depth(const WidePlan *p); /* terms of a step: `stride` rows of a window */

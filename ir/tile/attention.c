@@ -114,8 +114,8 @@ static TileOp *banded(AttentionBuilder *c, TileOp *x)
                   false);
 }
 
-/* The index of an element of a mask, or of what rows have: its dimensions are digits of the number of the result's element, and of the
- * column. */
+/* The index of an element of a mask, or of what rows have: its dimensions are digits of the number of the result's
+ * element, and of the column. */
 static const IndexExpr *mask_index(const AttentionBuilder *c, const ElementMap *map,
                                    uint32_t dim)
 {

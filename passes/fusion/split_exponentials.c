@@ -26,8 +26,8 @@
 #define PIECE_MOST 8192  /* elements of a piece */
 #define PIECE_LEAST                                                                      \
     1024 /* where few rows would leave the GPU idle, otherwise, or sizes have no other divisor */
-#define PIECE_SHORT                                                                      \
-    4096 /* odd pieces of fewer cost more than filling up the last one of long pieces */
+/* odd pieces of fewer cost more than filling up the last one of long pieces */
+#define PIECE_SHORT 4096
 #define BLOCKS 1024 /* that keep a GPU busy */
 #define ACCESS 8    /* elements that a thread loads at once */
 

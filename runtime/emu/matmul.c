@@ -23,7 +23,7 @@ uint64_t matrix_elements_bytes(DType t, uint64_t n)
 }
 
 /* Panels of an operand: `width` lines (rows of op(A), columns of op(B)) side by side for each
- * k. `lines_are_rows`: whether a line is a row of the stored matrix. */
+ * k. */
 typedef struct Panels {
     bool is_double;
     uint64_t width, lines, k;
@@ -125,6 +125,7 @@ static double round_factor(DType to, double x)
     return element_get(to, element);
 }
 
+/* `lines_are_rows`: whether a line is a row of the stored matrix. */
 static void panels_fill(Panels *p, const MatmulMatrix *x, bool lines_are_rows,
                         uint64_t batch, DType rounds_to)
 {

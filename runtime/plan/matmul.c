@@ -83,8 +83,8 @@ static bool scales_fit(const Plan *p, const PlanMatrix *m, const PlanArg *a,
         return has_bytes(p, a, plan_multiply(wide_scale_count(m), sizeof(float)));
     }
     uint64_t block = m->scale_mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 ? 16 : 32;
-    uint64_t tiles = plan_multiply(m->columns / 128 + (m->columns % 128 != 0),
-                                   m->rows / (4 * block) + (m->rows % (4 * block) != 0));
+    uint64_t tiles =
+        plan_multiply(divided_up(m->columns, 128), divided_up(m->rows, 4 * block));
     return has_bytes(p, a, plan_multiply(plan_multiply(tiles, 512), batch));
 }
 

@@ -10,10 +10,10 @@
 #define COLUMN_FLIGHT 64 /* bytes that a thread asks for before it waits */
 #define COLUMN_UNROLL 8
 #define COLUMN_HELD 44 /* elements that it then holds, with its sums */
-#define COLUMN_HELD_VECTORS                                                              \
-    50 /* and with what is broadcast, of rows or columns: in 64 registers, */
-#define COLUMN_HELD_WIDE 100 /* in 128 */
-#define COLUMN_ROWS 16       /* fewer do not fill a warp's accesses */
+/* and with what is broadcast, of rows or columns: in 64 registers, in 128 */
+#define COLUMN_HELD_VECTORS 50
+#define COLUMN_HELD_WIDE 100
+#define COLUMN_ROWS 16 /* fewer do not fill a warp's accesses */
 
 const char *illegal_column_reduction(FusionFacts *f, KernelKind kind)
 {

@@ -13,8 +13,8 @@
 #define RUN_WIDE_THREADS (1 << 17) /* parts of updates, worth wide accesses */
 #define SHARED_UPDATES 256 /* fewer are not worth the positions' way to shared memory */
 #define SHARED_POSITIONS_BYTES 16384
-#define SHARED_AHEAD                                                                     \
-    4 /* updates of a thread that are read before the first is put where it goes */
+/* updates of a thread that are read before the first is put where it goes */
+#define SHARED_AHEAD 4
 #define SHARED_THREADS 256
 #define SHARED_MOST_THREADS 1024
 #define SHARED_ALL_THREADS 2048 /* of a multiprocessor */

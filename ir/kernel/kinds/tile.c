@@ -8,10 +8,10 @@
 #include "ir/kernel/time/work_kinds.h"
 #include "ir/tile/mapping.h"
 
-#define LEAST_SIDE                                                                       \
-    3 /* of the result, the shorter way: a tile of 8 is worth it with some of it unused */
-#define MANY_PAIRS                                                                       \
-    (1 << 25) /* of so large a matrix memory is the bound, however few rows */
+/* of the result, the shorter way: a tile of 8 is worth it with some of it unused */
+#define LEAST_SIDE 3
+/* of so large a matrix memory is the bound, however few rows */
+#define MANY_PAIRS (1 << 25)
 #define LEAST_TERMS 16
 #define ROW_BYTES 128 /* of a factor's row in a stage */
 #define MOST_STAGES 4

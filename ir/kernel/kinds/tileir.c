@@ -10,8 +10,8 @@
 #include "ir/tile/tile.h"
 
 #define ROW_BYTES 128 /* of a factor's row in shared memory */
-#define ASYNC_ROWS                                                                       \
-    64 /* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
+/* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
+#define ASYNC_ROWS 64
 #define LEAST_DEPTH 16
 #define MANY_WARPS 8
 /* Sums come from tensor memory a row to a thread, which has no registers for more beside what is made of them. */
