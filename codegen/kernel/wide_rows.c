@@ -32,8 +32,7 @@ static void walk_begin(const Wide *w, Walk *walk, int64_t across, int64_t down)
 {
     int64_t threads = w->k->block[0], parts = across < threads ? threads / across : 1;
     parts = parts < down ? parts : down;
-    LLVMValueRef item =
-        each_begin(w, &walk->outer, ceil_div(across * parts, threads) * threads);
+    LLVMValueRef item = each_begin(w, &walk->outer, round_up(across * parts, threads));
     gx_if_begin(w->k, &walk->there, is_below(w->k, item, across * parts));
     walk->across = split(w->k, &item, across);
     gx_loop_begin(w->k, &walk->inner, item, number(w->k, down), number(w->k, parts), NULL,

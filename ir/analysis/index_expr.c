@@ -282,16 +282,6 @@ static void sum_split(const Sum *s, int64_t c, Sum *whole, Sum *rest)
     rest->constant = floor_mod(s->constant, c);
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
 /* The largest g that divides c and all factors of the sum (its constant aside). */
 static int64_t sum_gcd(const Sum *s, int64_t c)
 {

@@ -18,17 +18,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/base/divide.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/number/number.h"
 #include "passes/library/scaled.h"
 #include "passes/settings.h"
 
 /* -- building ------------------------------------------------------------------------------------ */
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 static Instruction *convert(Rewriter *r, Instruction *x, DType t)
 {

@@ -115,18 +115,13 @@ static WidePlan plan_of(const Instruction *hero)
 
 /* -- shared memory ------------------------------------------------------------------------------- */
 
-static int64_t rounded_up(int64_t n, int64_t step)
-{
-    return ceil_div(n, step) * step;
-}
-
 int64_t wide_parts(const WidePlan *p, int64_t columns)
 {
     enum { HALF = WARPGROUP_WARPS / 2 };
     if (p->group_features % (2 * TENSOR_CORE_ROWS) != 0)
         return WARPGROUP_WARPS;
-    int64_t whole = rounded_up(columns, WARPGROUP_WARPS * WARPGROUP_PIECE);
-    return whole > rounded_up(columns, HALF * WARPGROUP_PIECE) ? HALF : WARPGROUP_WARPS;
+    int64_t whole = round_up(columns, WARPGROUP_WARPS * WARPGROUP_PIECE);
+    return whole > round_up(columns, HALF * WARPGROUP_PIECE) ? HALF : WARPGROUP_WARPS;
 }
 
 /* Columns of four warps for so many rows `pitch` apart, of which the last one ends with its last result. */
@@ -134,7 +129,7 @@ static int64_t columns_apart(const WidePlan *p, int64_t pitch, int64_t rows)
 {
     int64_t places = (rows - 1) * pitch + p->result_size[X],
             parts = p->core == NULL ? 1 : wide_parts(p, places);
-    return rounded_up(places, parts * WARPGROUP_PIECE);
+    return round_up(places, parts * WARPGROUP_PIECE);
 }
 
 static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
@@ -146,7 +141,7 @@ static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
  * are whole octets, or as far apart as there, if that makes no more columns. */
 static int64_t sum_pitch(const WidePlan *p, int64_t pitch, int64_t rows)
 {
-    int64_t width = p->result_size[X], whole = rounded_up(width, WARPGROUP_PIECE);
+    int64_t width = p->result_size[X], whole = round_up(width, WARPGROUP_PIECE);
     if (p->core == NULL)
         return pitch;
     int64_t least = columns_apart(p, width, rows);
@@ -163,7 +158,7 @@ static int64_t pitch_of(const WidePlan *p)
     /* rows of windows share no places where each result has its own */
     int64_t shared = p->pieces != 0 ? 0 : (p->window[X] - 1) / p->stride,
             pitch = p->result_size[X] + shared;
-    return p->result_is_last ? pitch : ceil_div(pitch, 2) * 2;
+    return p->result_is_last ? pitch : round_up(pitch, 2);
 }
 
 static int64_t odd(int64_t n)

@@ -19,16 +19,6 @@ enum {
     STAGES = 3
 };
 
-static int64_t common_divisor(int64_t x, int64_t y)
-{
-    while (y != 0) {
-        int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return x;
-}
-
 /* Rows and columns of a plane that the windows of one result reach beyond its own. */
 static int64_t beyond(const WidePlan *p, int side)
 {
@@ -38,14 +28,14 @@ static int64_t beyond(const WidePlan *p, int side)
 /* How many runs of `length` places, one behind the other, so many begin in on average: of all tiles. */
 static double average_runs(int64_t places, int64_t length)
 {
-    int64_t common = common_divisor(places, length);
+    int64_t common = gcd(places, length);
     return (double)(places - common) / (double)length + 1;
 }
 
 /* And at most. */
 static int64_t most_runs(int64_t places, int64_t length)
 {
-    int64_t common = common_divisor(places, length);
+    int64_t common = gcd(places, length);
     return (length - common + places - 1) / length + 1;
 }
 
@@ -71,7 +61,7 @@ void wide_places_storage(const WidePlan *p, const KernelConfig *c, WideStorage *
     /* eight places that lie in two rows of results meet in no bank */
     out->pitch = width % WARPGROUP_PIECE == 0
                      ? out->width
-                     : width + ceil_div(beyond(p, X), WARPGROUP_PIECE) * WARPGROUP_PIECE;
+                     : width + round_up(beyond(p, X), WARPGROUP_PIECE);
     out->image_rows = p->result_size[Y] + beyond(p, Y);
     /* nor do those that lie in two images */
     out->image_apart = 0;

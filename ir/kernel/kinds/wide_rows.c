@@ -40,7 +40,7 @@ const char *wide_rows_illegal(const WidePlan *p)
     KernelConfig least = {.tile = {WARPGROUP_ROWS, 1}, .warps = {WARPGROUP_WARPS, 1}};
     WideStorage s = {
         .pitch = p->result_size[X] + 1, .group_rows = 1, .slack = WARPGROUP_PIECE - 1};
-    s.columns = ceil_div(s.pitch, WARPGROUP_PIECE) * WARPGROUP_PIECE;
+    s.columns = round_up(s.pitch, WARPGROUP_PIECE);
     wide_rows_storage(&trial, &least, &s);
     return s.patch_bytes + s.stage_bytes + s.of_rows.bytes <= WIDE_LEAST_SHARED
                ? NULL
@@ -81,7 +81,7 @@ int64_t wide_window_terms(const WidePlan *p)
 
 int64_t wide_terms_pitch(const WidePlan *p)
 {
-    return ceil_div(p->result_size[X], TENSOR_COLUMN_STEP) * TENSOR_COLUMN_STEP;
+    return round_up(p->result_size[X], TENSOR_COLUMN_STEP);
 }
 
 int64_t wide_terms_parts(const WidePlan *p)
@@ -93,7 +93,7 @@ int64_t wide_terms_parts(const WidePlan *p)
 static int64_t numbers_read(const WidePlan *p)
 {
     int64_t numbers = tap_numbers(p), before = p->before[X] * numbers,
-            skipped = ceil_div(before, WARPGROUP_PIECE) * WARPGROUP_PIECE - before;
+            skipped = round_up(before, WARPGROUP_PIECE) - before;
     return skipped + ((WARPGROUP_PIECE - 1) * p->stride + p->window[X]) * numbers;
 }
 
@@ -129,7 +129,7 @@ static void terms_storage(const WidePlan *p, const KernelConfig *c, WideStorage 
 {
     int64_t all = wide_window_terms(p), rest = all % TAPS_STEP;
     WideRows *r = &out->of_rows;
-    r->terms = ceil_div(all, TAPS_STEP) * TAPS_STEP;
+    r->terms = round_up(all, TAPS_STEP);
     r->tails = r->count * wide_row_terms(p);
     r->chunk = r->tails;
     if (all % WARPGROUP_PIECE != 0)
@@ -140,8 +140,7 @@ static void terms_storage(const WidePlan *p, const KernelConfig *c, WideStorage 
         r->chunk += WARPGROUP_PIECE;
     }
     /* the next places follow the last row as the rows follow each other */
-    r->chunk =
-        r->tails + ceil_div(r->chunk - r->tails, WARPGROUP_PIECE) * WARPGROUP_PIECE;
+    r->chunk = r->tails + round_up(r->chunk - r->tails, WARPGROUP_PIECE);
     out->patch_bytes =
         (uint64_t)(out->pitch / WARPGROUP_PIECE * r->chunk * 2 * WARPGROUP_PIECE);
 }
@@ -199,7 +198,7 @@ void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *ou
                 p->by_term ? p->window[X] * numbers : p->pieces / runs * WARPGROUP_PIECE;
     WideRows *r = &out->of_rows;
     r->count = (c->tile[ROWS] - 1) * s + p->window[Y];
-    r->lead = ceil_div(before, WARPGROUP_PIECE) * WARPGROUP_PIECE;
+    r->lead = round_up(before, WARPGROUP_PIECE);
     int64_t end = r->lead - before + s * (out->pitch - 1) * numbers + run;
     int64_t pieces = ceil_div(end, WARPGROUP_PIECE);
     if (p->by_term)

@@ -72,8 +72,7 @@ void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *
         t.columns = c->tile[FEATURES];
         t.tiles = t.across;
     } else {
-        columns =
-            ceil_div(ceil_div(places, t.across), TENSOR_COLUMN_STEP) * TENSOR_COLUMN_STEP;
+        columns = round_up(ceil_div(places, t.across), TENSOR_COLUMN_STEP);
         t.columns = columns;
         t.tiles = t.across * (c->tile[FEATURES] / TENSOR_ROWS);
     }
