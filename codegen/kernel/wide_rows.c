@@ -65,7 +65,7 @@ static void ask_rows(const Run *r)
     const WidePlan *p = r->p;
     const WideRows *rows = &w->storage.of_rows;
     Walk walk;
-    int64_t numbers = p->is_last ? p->channels : 1, planes = p->is_last ? 1 : p->channels;
+    int64_t numbers = wide_tap_numbers(p), planes = wide_runs(p);
     walk_begin(w, &walk, rows->row_bytes / PIECE_BYTES, rows->count * planes);
     LLVMValueRef channel = walk.down, in = split(w->k, &channel, rows->count),
                  y = add(w->k, times(w->k, w->row, p->stride), in),
@@ -125,7 +125,7 @@ static void ask_filter(const Run *r)
 /* Number `i` of a run is a tap's. */
 static bool is_tap(const WidePlan *p, int64_t i)
 {
-    int64_t numbers = p->is_last ? p->channels : 1, first = p->spare * numbers;
+    int64_t numbers = wide_tap_numbers(p), first = p->spare * numbers;
     return i >= first && i < first + p->window[X] * numbers;
 }
 
@@ -162,8 +162,8 @@ static void make_patch(const Run *r)
     const WidePlan *p = r->p;
     const WideRows *rows = &w->storage.of_rows;
     Walk walk;
-    int64_t step = p->stride * (p->is_last ? p->channels : 1) * 2,
-            before = (p->before[X] + p->spare) * (p->is_last ? p->channels : 1);
+    int64_t numbers = wide_tap_numbers(p), step = p->stride * numbers * 2,
+            before = (p->before[X] + p->spare) * numbers;
     walk_begin(w, &walk, w->storage.pitch, rows->count);
     LLVMValueRef row = walk.down, plane = split(w->k, &row, p->stride),
                  place = add(w->k, times(w->k, row, w->storage.pitch), walk.across),
@@ -236,8 +236,7 @@ static LLVMValueRef word_offset(const Run *r, uint32_t octet)
     const Wide *w = r->w;
     const WidePlan *p = r->p;
     const WideRows *rows = &w->storage.of_rows;
-    int64_t numbers = p->is_last ? p->channels : 1,
-            before = (p->before[X] + p->spare) * numbers;
+    int64_t numbers = wide_tap_numbers(p), before = (p->before[X] + p->spare) * numbers;
     LLVMValueRef column = w->lane, word = split(w->k, &column, PIECE_WORDS), row, x;
     LLVMValueRef first = add(w->k, w->first_octet, number(w->k, octet));
     wide_mma_place(w, add(w->k, times(w->k, first, WARPGROUP_PIECE), column), &row, &x);
@@ -310,7 +309,7 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
 static Run run_of(const Wide *w)
 {
     const WidePlan *p = w->p;
-    Run r = {.w = w, .p = p, .parts = p->is_last ? p->pieces : p->pieces / p->channels};
+    Run r = {.w = w, .p = p, .parts = p->pieces / wide_runs(p)};
     r.filter = w->shared + (uint32_t)w->storage.patch_bytes;
     r.rows = r.filter + (uint32_t)w->storage.stage_bytes;
     if (p->by_term) { /* tiles read behind the patch: wide_terms_reach */

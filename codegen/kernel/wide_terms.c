@@ -7,12 +7,6 @@ static int64_t octets_of(const Wide *w)
     return w->storage.pitch / WARPGROUP_PIECE;
 }
 
-/* Numbers from one tap of a row to the next. */
-static int64_t tap_numbers(const WidePlan *p)
-{
-    return p->is_last ? p->channels : 1;
-}
-
 /* Row `at` of the matrices of eight places, which begin with row `first`. */
 static void store_row(const Wide *w, LLVMValueRef first, LLVMValueRef at,
                       LLVMValueRef value)
@@ -107,9 +101,9 @@ void wide_terms_make(const Wide *w, uint32_t rows_at)
     const WidePlan *p = w->p;
     const WideRows *rows = &w->storage.of_rows;
     Arena *arena = w->k->arena;
-    int64_t all = wide_row_terms(p), numbers = tap_numbers(p), step = p->stride * numbers,
-            skipped = rows->lead - p->before[X] * numbers,
-            groups = p->is_last ? 1 : p->channels;
+    int64_t all = wide_row_terms(p), numbers = wide_tap_numbers(p),
+            step = p->stride * numbers, skipped = rows->lead - p->before[X] * numbers,
+            groups = wide_runs(p);
     LLVMValueRef *terms = ARENA_ARRAY(arena, LLVMValueRef, (size_t)all),
                  *words = ARENA_ARRAY(arena, LLVMValueRef,
                                       (size_t)(wide_terms_read(p) * PIECE_WORDS));

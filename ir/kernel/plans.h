@@ -79,6 +79,18 @@ typedef struct WidePlan {
     bool by_term;
 } WidePlan;
 
+/* Of few channels: numbers of the image from one place of a row to the next. */
+static inline int64_t wide_tap_numbers(const WidePlan *p)
+{
+    return p->is_last ? p->channels : 1;
+}
+
+/* Runs that a row of a window's taps is. */
+static inline int64_t wide_runs(const WidePlan *p)
+{
+    return p->is_last ? 1 : p->channels;
+}
+
 /* WidePlan.pieces: rows of the image behind patch and filter, from which a patch is made, features first those of a
  * channel one behind the other. */
 typedef struct WideRows {

@@ -18,15 +18,9 @@ enum {
     CONTROL = 64      /* bytes beside patch and filter, at most */
 };
 
-/* Numbers from one tap of a row to the next. */
-static int64_t tap_numbers(const WidePlan *p)
-{
-    return p->is_last ? p->channels : 1;
-}
-
 const char *wide_rows_illegal(const WidePlan *p)
 {
-    int64_t numbers = tap_numbers(p);
+    int64_t numbers = wide_tap_numbers(p);
     if (p->channels == 0 || p->channels >= TAPS_STEP)
         return "there are not whole tiles of channels and features";
     if (p->size[X] * numbers % WARPGROUP_PIECE != 0 || p->stride * numbers % 2 != 0)
@@ -49,7 +43,7 @@ const char *wide_rows_illegal(const WidePlan *p)
 
 void wide_rows_plan(WidePlan *p)
 {
-    int64_t numbers = tap_numbers(p), runs = p->is_last ? 1 : p->channels;
+    int64_t numbers = wide_tap_numbers(p), runs = wide_runs(p);
     p->spare = p->before[X] * numbers % 2;
     p->pieces = ceil_div((p->spare + p->window[X]) * numbers, WARPGROUP_PIECE) * runs;
     if (p->stride * p->pieces % 2 != 0) /* whole steps, but in the window's last rows */
@@ -92,7 +86,7 @@ int64_t wide_terms_parts(const WidePlan *p)
 /* Numbers of a row that eight places read from the first one's first tap on, and those before it in 16 bytes. */
 static int64_t numbers_read(const WidePlan *p)
 {
-    int64_t numbers = tap_numbers(p), before = p->before[X] * numbers,
+    int64_t numbers = wide_tap_numbers(p), before = p->before[X] * numbers,
             skipped = round_up(before, WARPGROUP_PIECE) - before;
     return skipped + ((WARPGROUP_PIECE - 1) * p->stride + p->window[X]) * numbers;
 }
@@ -116,7 +110,7 @@ int64_t wide_terms_meet(const WidePlan *p)
  * is as many rows of it as threads lie between. Between, some may have none. */
 static int64_t banked_rows(const WidePlan *p, int64_t pieces, WideRows *r)
 {
-    int64_t step = p->stride * tap_numbers(p) % WARPGROUP_PIECE;
+    int64_t step = p->stride * wide_tap_numbers(p) % WARPGROUP_PIECE;
     for (r->turn = r->count;; r->turn++) {
         for (int64_t i = pieces; i < pieces + WARPGROUP_PIECE; i++) {
             if (i % 2 != 0 && r->turn * i % WARPGROUP_PIECE == step)
@@ -191,9 +185,8 @@ static void patch_storage(const WidePlan *p, const KernelConfig *c, WideStorage 
 
 void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
-    int64_t piece = 2 * WARPGROUP_PIECE, numbers = tap_numbers(p), s = p->stride,
-            before = (p->before[X] + p->spare) * numbers,
-            runs = p->is_last ? 1 : p->channels,
+    int64_t piece = 2 * WARPGROUP_PIECE, numbers = wide_tap_numbers(p), s = p->stride,
+            before = (p->before[X] + p->spare) * numbers, runs = wide_runs(p),
             run =
                 p->by_term ? p->window[X] * numbers : p->pieces / runs * WARPGROUP_PIECE;
     WideRows *r = &out->of_rows;

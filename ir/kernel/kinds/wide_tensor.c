@@ -178,9 +178,8 @@ void configure_wide_tensor(const KernelDesign *d, int64_t deep, KernelConfig *c)
          groups *= 2) {
         for (int64_t features = unit; features <= 2 * unit; features += unit) {
             for (int64_t k = deep; k >= TAPS_STEP && 4 * k >= deep; k /= 2) {
-                /* vectors of fewer channels, whole places apart, meet in banks as they are turned; rows are not cut */
-                bool meets = !p->is_last && p->stride == 1 && k < deep;
-                if (meets || (p->pieces != 0 && k < deep))
+                /* rows are not cut */
+                if (wide_turning_meets(p, k, deep) || (p->pieces != 0 && k < deep))
                     break;
                 try_rows(&open, (Choice){groups, features, 1, k}, &best, &seconds);
             }

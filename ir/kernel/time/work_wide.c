@@ -38,7 +38,7 @@ static void fill_patch(const void *of)
                  (double)(w->p->stride * w->p->stride * w->storage.width * w->c->depth) /
                  WARPGROUP_PIECE / b->threads;
     work_wait(b, b->rates->memory_cycles);
-    bool meets = !w->p->is_last && w->p->stride == 1 && w->c->depth < 8 * WARPGROUP_PIECE;
+    bool meets = wide_turning_meets(w->p, w->c->depth, 8 * WARPGROUP_PIECE);
     work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
     issue(w, pieces * (w->p->is_last ? DIVIDED
                                      : (DIVIDED + TURNED) / (double)WARPGROUP_PIECE +
@@ -157,8 +157,7 @@ static void fill_terms(const WideWork *w)
     const WidePlan *p = w->p;
     const WideRows *r = &w->storage.of_rows;
     double octets = (double)(w->storage.pitch / WARPGROUP_PIECE),
-           items = octets * (double)r->turn / b->threads,
-           channels = p->is_last ? 1 : (double)p->channels,
+           items = octets * (double)r->turn / b->threads, channels = (double)wide_runs(p),
            rows = items * (double)wide_row_terms(p),
            behind = octets * (double)(r->chunk - r->tails) / b->threads,
            tails = octets *
