@@ -360,31 +360,36 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
 
 /* -- heuristic ------------------------------------------------------------------------------------ */
 
-/* What the text leaves open: warps for so many tiles of 64 features and runs of rows, each of so many. */
-static void complete(const WidePlan *p, const int64_t groups[2], int64_t rows,
-                     int64_t depth, KernelConfig *c)
+/* Four warps for so many tiles of 64 features and runs of rows, each of so many. */
+typedef struct Choice {
+    const int64_t *groups; /* by side */
+    int64_t rows, depth;
+    double seconds; /* 0: not known */
+} Choice;
+
+/* What the text leaves open. */
+static void complete(const WidePlan *p, const Choice *x, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_WARPS)) {
-        c->warps[FEATURES] = WARPGROUP_WARPS * groups[FEATURES];
-        c->warps[ROWS] = groups[ROWS];
+        c->warps[FEATURES] = WARPGROUP_WARPS * x->groups[FEATURES];
+        c->warps[ROWS] = x->groups[ROWS];
     }
     if (config_lacks(c, KERNEL_KEY_TILE)) {
         c->tile[FEATURES] = p->group_features * (c->warps[FEATURES] / WARPGROUP_WARPS);
-        c->tile[ROWS] = c->warps[ROWS] * rows;
+        c->tile[ROWS] = c->warps[ROWS] * x->rows;
     }
     if (config_lacks(c, KERNEL_KEY_DEPTH))
-        c->depth = depth;
+        c->depth = x->depth;
     if (config_lacks(c, KERNEL_KEY_STAGES))
         c->stages = p->pieces != 0 ? 1 : STAGES;
 }
 
-/* By the model of time; false: there is no such kernel. */
-static bool seconds_of(const KernelDesign *d, const int64_t groups[2], int64_t rows,
-                       int64_t depth, double *seconds)
+/* Sets the choice's time by the model; false: there is no such kernel. */
+static bool finds_seconds(const KernelDesign *open, Choice *x)
 {
-    KernelConfig c = d->config;
-    complete(d->plan.wide, groups, rows, depth, &c);
-    return design_seconds(d, &c, seconds);
+    KernelConfig c = open->config;
+    complete(open->plan.wide, x, &c);
+    return design_seconds(open, &c, &x->seconds);
 }
 
 /* The most rows of a run, or the most that divide the result's. */
@@ -411,21 +416,19 @@ static int64_t most_depth(const WidePlan *p)
 }
 
 /* Where shared memory has room for none of the shapes: the most rows, and then terms, of one tile that it has room for. */
-static int64_t least_rows(const KernelDesign *open, int64_t most, int64_t *depth)
+static void choose_least(const KernelDesign *open, Choice *best)
 {
     bool is_cut = open->plan.wide->pieces == 0;
-    double seconds;
-    for (int64_t k = *depth; k >= TAPS_STEP; k /= 2) {
-        for (int64_t rows = most; rows > 0; rows--) {
-            if (seconds_of(open, (const int64_t[]){1, 1}, rows, k, &seconds)) {
-                *depth = k;
-                return rows;
+    for (int64_t k = best->depth; k >= TAPS_STEP; k = is_cut ? k / 2 : 0) {
+        for (int64_t rows = best->rows; rows > 0; rows--) {
+            Choice x = {best->groups, rows, k, 0};
+            if (finds_seconds(open, &x)) {
+                best->rows = rows; /* whatever it takes, others may be better */
+                best->depth = k;
+                return;
             }
         }
-        if (!is_cut)
-            break;
     }
-    return most;
 }
 
 bool wide_turning_meets(const WidePlan *p, int64_t depth, int64_t deep)
@@ -433,41 +436,47 @@ bool wide_turning_meets(const WidePlan *p, int64_t depth, int64_t deep)
     return !p->is_last && p->stride == 1 && depth < deep;
 }
 
+/* The fastest of the shapes, each of most rows or of the most that divide the result's, and of all terms or half of them. */
+static void choose_rows(const KernelDesign *open, Choice *best)
+{
+    enum { SHAPES = 3, EACH = 4 };
+    static const int64_t shapes[SHAPES][2] = {{1, 1}, {2, 1}, {1, 2}};
+    const WidePlan *p = open->plan.wide;
+    int64_t deep = best->depth;
+    for (int i = 0; i < SHAPES * EACH; i++) {
+        int64_t depth = deep >> i % EACH / 2;
+        bool is_cut = p->pieces != 0 && depth < deep;
+        Choice x = {shapes[i / EACH], rows_of(p, i % 2 == 0), depth, 0};
+        if (depth >= TAPS_STEP && !is_cut && !wide_turning_meets(p, depth, deep) &&
+            finds_seconds(open, &x) && (best->seconds == 0 || x.seconds < best->seconds))
+            *best = x;
+    }
+    if (best->seconds == 0)
+        choose_least(open, best);
+}
+
 void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
 {
-    enum { SHAPES = 3 };
-    static const int64_t shapes[SHAPES][2] = {{1, 1}, {2, 1}, {1, 2}};
+    static const int64_t one[2] = {1, 1};
     const WidePlan *p = d->plan.wide;
-    size_t best = 0;
-    int64_t deep = most_depth(p), best_rows = rows_of(p, true), depth = deep;
-    double best_seconds = 0, seconds;
-    bool is_open =
-        (c->set == 0 || c->by_places) && d->target != NULL && d->unsupported == NULL;
-    KernelDesign open = *d;
-    open.config = *c;
+    uint32_t needed = kernel_kind_info[d->kind].keys & ~KERNEL_OPTIONAL_KEYS;
+    if ((c->set & needed) == needed) /* without by_places, too, nothing is open */
+        return;
+    int64_t deep = most_depth(p);
     if (p->in_tensor_memory) {
         configure_wide_tensor(d, deep, c);
         return;
     }
-    for (size_t i = 0; i < SHAPES && d->target != NULL && d->unsupported == NULL; i++) {
-        for (int j = 0; j < 4 && !c->by_places; j++) {
-            int64_t rows = rows_of(p, j % 2 == 0), k = deep >> j / 2;
-            bool is_cut = p->pieces != 0 && k < deep;
-            if (k < TAPS_STEP || wide_turning_meets(p, k, deep) || is_cut ||
-                !seconds_of(&open, shapes[i], rows, k, &seconds) ||
-                (best_seconds != 0 && seconds >= best_seconds))
-                continue;
-            best_seconds = seconds;
-            best = i;
-            best_rows = rows;
-            depth = k;
-        }
-    }
-    if (best_seconds == 0 && d->target != NULL && !c->by_places)
-        best_rows = least_rows(&open, best_rows, &depth);
-    if (is_open)
-        wide_places_configure(&open, deep, best_seconds, c);
-    complete(p, shapes[best], best_rows, depth, c);
+    bool has_time = d->target != NULL && d->unsupported == NULL,
+         tries_places = has_time && (c->set == 0 || c->by_places);
+    KernelDesign open = *d;
+    open.config = *c;
+    Choice best = {one, rows_of(p, true), deep, 0};
+    if (has_time && !c->by_places)
+        choose_rows(&open, &best);
+    if (tries_places)
+        wide_places_configure(&open, deep, best.seconds, c);
+    complete(p, &best, c);
 }
 
 static const char *tile_refused(const KernelDesign *d)
