@@ -98,6 +98,9 @@ const char *power_refused(const KernelDesign *d, const char *key, int64_t value)
 const char *registers_refused(const KernelDesign *d, const char *what, int64_t registers);
 /* tile_attention.c: tile and warps are not those of warps that each have rows of their own. */
 const char *rows_of_warps_refused(const KernelDesign *d);
+/* Of a mapping, NULL if there is none because of `why`; `beside`: bytes of shared memory beside its own. */
+const char *chain_refused(const KernelDesign *d, const struct TileChainMapping *m,
+                          uint64_t beside, const char *why);
 void geometry_chain(KernelDesign *d, int64_t blocks, uint64_t shared_bytes);
 
 /* -- geometry.c ---------------------------------------------------------------------------------- */

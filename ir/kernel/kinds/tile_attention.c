@@ -254,6 +254,17 @@ const char *rows_of_warps_refused(const KernelDesign *d)
     return wrong;
 }
 
+const char *chain_refused(const KernelDesign *d, const struct TileChainMapping *m,
+                          uint64_t beside, const char *why)
+{
+    if (m == NULL)
+        return refuse_text(d, "%s", why);
+    const char *wrong = shared_refused(d, m->shared_bytes + beside);
+    return wrong != NULL
+               ? wrong
+               : registers_refused(d, "\"tile\" and \"warps\"", tile_least_registers(m));
+}
+
 const char *refuse_attention(const KernelDesign *d)
 {
     const char *why, *wrong = rows_of_warps_refused(d);
@@ -263,12 +274,7 @@ const char *refuse_attention(const KernelDesign *d)
         return wrong;
     Arena *a = arena_scratch();
     struct TileChainMapping *m = kernel_attention_mapping(d, a, &why);
-    wrong = m == NULL
-                ? refuse_text(d, "%s", why)
-                : shared_refused(d, m->shared_bytes +
-                                        TICKET_BYTES * (d->config.column_blocks > 1));
-    if (wrong == NULL)
-        wrong = registers_refused(d, "\"tile\" and \"warps\"", tile_least_registers(m));
+    wrong = chain_refused(d, m, TICKET_BYTES * (d->config.column_blocks > 1), why);
     arena_destroy(a);
     return wrong;
 }

@@ -169,9 +169,7 @@ const char *refuse_dot_chain(const KernelDesign *d)
         return wrong;
     Arena *a = arena_scratch();
     const TileChainMapping *m = kernel_chain_mapping(d, a, &why);
-    wrong = m == NULL ? refuse_text(d, "%s", why) : shared_refused(d, m->shared_bytes);
-    if (wrong == NULL)
-        wrong = registers_refused(d, "\"tile\" and \"warps\"", tile_least_registers(m));
+    wrong = chain_refused(d, m, 0, why);
     arena_destroy(a);
     return wrong;
 }

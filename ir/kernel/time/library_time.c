@@ -96,12 +96,9 @@ static double transposed_bytes(const ConvolutionArray *a)
 /* Of the rate of a quarter of library_many_channels: as much for each time that there are twice as many. */
 static double many_share(double channels)
 {
-    double share = 1, least = costs.library_many_channels / 4;
-    for (int i = 0; i < 2 && channels >= 2 * least; i++) {
-        share += (costs.library_many_fraction - 1) / 2;
-        least *= 2;
-    }
-    return share;
+    double half = (costs.library_many_fraction - 1) / 2,
+           many = costs.library_many_channels;
+    return 1 + (channels >= many / 2 ? half : 0) + (channels >= many ? half : 0);
 }
 
 /* As a product: of all positions under the kernel with the filter, or of all images with each other. */
