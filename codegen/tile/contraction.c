@@ -25,21 +25,6 @@ static LLVMValueRef *zero_sums(TileLower *l)
     return sums;
 }
 
-/* -- multiplying ------------------------------------------------------------------------------- */
-
-static void multiply(TileLower *l, LLVMValueRef stage, LLVMValueRef *sums)
-{
-    const TileMapping *m = l->m;
-    TileSide sides[2];
-    for (uint32_t i = 0; i < 2; i++)
-        sides[i] = (TileSide){.factor = &m->factors[i],
-                              .base = factor_base(l, &m->factors[i], stage)};
-    if (tile_steps_overlap(m))
-        tile_begin_wide(l, sides, sums);
-    else
-        tile_multiply(l, sides, sums);
-}
-
 /* -- the loop ---------------------------------------------------------------------------------- */
 
 LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
@@ -108,8 +93,8 @@ static TileRun begin_run(TileLower *l)
                    .end = loop_end(l),
                    .sums = UINT32_C(1) << m->partial.in[LINEAR_REGISTER],
                    .tiles = tile_count(&l->p->dims[m->term]),
+                   .stages_ahead = tile_stages_ahead(m),
                    .overlap = tile_steps_overlap(m)};
-    run.stages_ahead = (int64_t)m->stages - (run.overlap ? 2 : 1);
     for (uint32_t i = 0; i < 2; i++) {
         if (m->factors[i].is_held)
             run.held = &m->factors[i];
@@ -175,6 +160,20 @@ static void pass_stage(TileLower *l)
     gx_barrier(l->k);
 }
 
+static void multiply(const TileRun *run, LLVMValueRef stage, LLVMValueRef *sums)
+{
+    TileLower *l = run->l;
+    const TileMapping *m = l->m;
+    TileSide sides[2];
+    for (uint32_t i = 0; i < 2; i++)
+        sides[i] = (TileSide){.factor = &m->factors[i],
+                              .base = factor_base(l, &m->factors[i], stage)};
+    if (run->overlap)
+        tile_begin_warpgroup(l, sides, sums);
+    else
+        tile_multiply(l, sides, sums);
+}
+
 /* One tile: what is carried becomes that for the next one. */
 static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
 {
@@ -195,7 +194,7 @@ static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
         gx_copy_wait(l->k, (uint32_t)(ahead == 0 ? 0 : ahead - 1));
     pass_stage(l);
     if (run->overlap)
-        multiply(l, stages[0], carried);
+        multiply(run, stages[0], carried);
     fill_begin(l, &run->fill, filled, stages[1], more);
     if (ahead == 0) {
         fill_end(l, &run->fill, filled, stages[1], more);
@@ -210,9 +209,9 @@ static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
         tile_give_ahead(l, run->ahead, held);
     }
     if (run->overlap)
-        tile_wait_wide(l, 1, carried);
+        tile_wait_warpgroup(l, 1, carried);
     else
-        multiply(l, stages[0], carried);
+        multiply(run, stages[0], carried);
     if (run->held != NULL)
         tile_forget(l);
     if (ahead != 0)
@@ -238,7 +237,7 @@ static void run_loop(TileLower *l)
     emit_scope_end(l->e);
     gx_loop_end(l->k, &loop, arena_copy(l->k->arena, carried, count * sizeof *carried));
     if (run.overlap)
-        tile_wait_wide(l, 0, carried);
+        tile_wait_warpgroup(l, 0, carried);
     if (fill_copies(&run.fill))
         gx_copy_wait(l->k, 0);
     tile_hold(l, l->m->final, &l->m->sums, tile_add_slices(l, carried));

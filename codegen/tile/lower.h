@@ -169,8 +169,8 @@ void tile_multiply(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 /* sums += products of l->m's dot for a tile of terms; the first factor may be in registers. */
 void tile_multiply_warpgroup(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
 /* The same, which goes on until it is waited for; until that of at most so many steps does. */
-void tile_begin_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
-void tile_wait_wide(TileLower *l, uint32_t steps, LLVMValueRef *sums);
+void tile_begin_warpgroup(TileLower *l, const TileSide sides[2], LLVMValueRef *sums);
+void tile_wait_warpgroup(TileLower *l, uint32_t steps, LLVMValueRef *sums);
 
 /* -- slices.c: warps that share the terms of a tile ------------------------------------------------ */
 

@@ -108,7 +108,7 @@ static void multiply_sides(TileLower *l, const TileSide sides[2], bool goes_on,
     WarpgroupProduct p = {.l = l,
                           .type = m->factors[0].value->dtype,
                           .goes_on = goes_on,
-                          .times = tile_wide_times(m),
+                          .times = tile_warpgroup_times(m),
                           .columns = (uint32_t)dims[m->column].size / m->warps[1],
                           .steps = (uint32_t)dims[m->term].size / WARPGROUP_TERMS};
     LLVMValueRef row_warp = LLVMBuildURem(b, l->warp, gx_i32(l->k, m->warps[0]), ""),
@@ -144,14 +144,14 @@ void tile_multiply_warpgroup(TileLower *l, const TileSide sides[2], LLVMValueRef
     multiply_sides(l, sides, false, sums);
 }
 
-void tile_begin_wide(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
+void tile_begin_warpgroup(TileLower *l, const TileSide sides[2], LLVMValueRef *sums)
 {
     multiply_sides(l, sides, true, sums);
 }
 
-void tile_wait_wide(TileLower *l, uint32_t steps, LLVMValueRef *sums)
+void tile_wait_warpgroup(TileLower *l, uint32_t steps, LLVMValueRef *sums)
 {
     l->k->at = l->m->dot->inst->name;
-    gx_wgmma_wait(l->k, steps * tile_wide_times(l->m),
+    gx_wgmma_wait(l->k, steps * tile_warpgroup_times(l->m),
                   UINT32_C(1) << l->m->partial.in[LINEAR_REGISTER], sums);
 }

@@ -275,7 +275,7 @@ static bool choose_warpgroups(TileMapping *m, const uint32_t *warps, const Targe
     return false;
 }
 
-uint32_t tile_wide_times(const TileMapping *m)
+uint32_t tile_warpgroup_times(const TileMapping *m)
 {
     return (uint32_t)m->program->dims[m->row].size / WARPGROUP_ROWS /
            (m->warps[0] / WARPGROUP_WARPS);
@@ -286,7 +286,12 @@ bool tile_steps_overlap(const TileMapping *m)
 {
     enum { LEAST_STAGES = 3 /* read by two steps, filled */ };
     return m->by_warpgroup && m->stages >= LEAST_STAGES &&
-           (tile_wide_times(m) == 1 || !tile_is_grouped(m->program, m->row));
+           (tile_warpgroup_times(m) == 1 || !tile_is_grouped(m->program, m->row));
+}
+
+uint32_t tile_stages_ahead(const TileMapping *m)
+{
+    return m->stages - (tile_steps_overlap(m) ? 2 : 1);
 }
 
 uint32_t tile_warpgroup_step(const TileMapping *m, uint32_t dim)

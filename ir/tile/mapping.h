@@ -107,9 +107,11 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
                       uint32_t stages, const Target *target, const char **why);
 
 /* Times 64 rows that four warps multiply by wgmma. */
-uint32_t tile_wide_times(const TileMapping *m);
+uint32_t tile_warpgroup_times(const TileMapping *m);
 /* Products of a step go on while the next one's begin: one more stage is read meanwhile. */
 bool tile_steps_overlap(const TileMapping *m);
+/* Steps from the one that is multiplied to the one whose factors are brought meanwhile; 0: they are its own stage. */
+uint32_t tile_stages_ahead(const TileMapping *m);
 
 /* Of a side of a product by wgmma, row or column: so many coordinates at a time are left out behind the end of a group. */
 uint32_t tile_warpgroup_step(const TileMapping *m, uint32_t dim);

@@ -519,9 +519,8 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
     int64_t steps = tiles_of(c->depth, config->depth);
-    const IndexExpr *step =
-        work_loop_begin(b, work_tile_steps(c, config->depth), steps,
-                        (double)(m->stages - (tile_steps_overlap(m) ? 1 : 0)));
+    const IndexExpr *step = work_loop_begin(b, work_tile_steps(c, config->depth), steps,
+                                            (double)tile_stages_ahead(m) + 1);
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
     for (int side = SLOW; side <= FAST; side++) {
         p.is_held = by_side[side]->is_held;
