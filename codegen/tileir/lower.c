@@ -615,25 +615,33 @@ static int64_t pieces_of(const TileProgram *p, const TileProgram *piece, uint32_
                                                                                  : 0;
 }
 
-/* What the loop of the whole leaves, as far as a piece has it. */
+/* That the whole's final `m` is what a piece's `op` is, as far as the piece has it. */
+static void name_final(TileIrLower *l, const TileOp *op, const TileIrMemo *m,
+                       uint32_t dim, int64_t number)
+{
+    int64_t sizes[TILE_MOST_DIMS];
+    uint32_t along = 0;
+    for (uint32_t d = 0; d < m->order.rank; d++) {
+        sizes[d] = l->p->dims[m->order.dims[d]].size;
+        along = m->order.dims[d] == dim ? d : along;
+    }
+    remember(l, op, &m->order, tileir_part(l, m->tile, sizes, along, number));
+}
+
+static bool is_final(const TileOp *op)
+{
+    return op != NULL && op->kind == TILE_FINAL;
+}
+
+/* What the loop of the whole leaves. */
 static void name_finals(const TileIrLower *whole, TileIrLower *l, uint32_t dim,
                         int64_t number)
 {
     for (uint32_t i = 0; i < l->p->op_count; i++) {
         const TileOp *op = l->ops[i];
-        for (uint32_t k = 0; op != NULL && k < whole->p->op_count; k++) {
-            const TileOp *of = whole->ops[k];
-            if (of == NULL || of->kind != TILE_FINAL || op->kind != TILE_FINAL ||
-                of->number != op->number)
-                continue;
-            const TileIrMemo *m = whole->memo[k];
-            int64_t sizes[TILE_MOST_DIMS];
-            uint32_t along = 0;
-            for (uint32_t d = 0; d < m->order.rank; d++) {
-                sizes[d] = l->p->dims[m->order.dims[d]].size;
-                along = m->order.dims[d] == dim ? d : along;
-            }
-            remember(l, op, &m->order, tileir_part(l, m->tile, sizes, along, number));
+        for (uint32_t k = 0; is_final(op) && k < whole->p->op_count; k++) {
+            if (is_final(whole->ops[k]) && whole->ops[k]->number == op->number)
+                name_final(l, op, whole->memo[k], dim, number);
         }
     }
 }

@@ -125,6 +125,7 @@ typedef struct TileIrHints {
     uint32_t blocks; /* of a cluster, which makes a tile together */
     int64_t
         columns; /* what stands behind the loop is made for so many at a time; 0: all */
+    const struct TileConfig *tile; /* of the product that is made so, in the arena */
 } TileIrHints;
 
 /* The program of a tiled kernel for CUDA Tile IR, with tiles of its own, made in `a`. NULL: *why says what is in the

@@ -124,8 +124,10 @@ static TileConfig product_config(const KernelDesign *d, TileIrHints *hints)
 static TileProgram *product_program(const KernelDesign *d, Arena *a, TileIrHints *hints,
                                     const char **why)
 {
-    TileConfig c = product_config(d, hints);
-    return tile_build(a, d->fusion, &c, why);
+    TileConfig *c = ARENA_NEW(a, TileConfig);
+    *c = product_config(d, hints);
+    hints->tile = c;
+    return tile_build(a, d->fusion, c, why);
 }
 
 struct TileProgram *kernel_tileir_piece(const KernelDesign *d, Arena *a,
@@ -133,9 +135,8 @@ struct TileProgram *kernel_tileir_piece(const KernelDesign *d, Arena *a,
 {
     if (hints->columns == 0)
         return NULL;
-    TileIrHints unused = {0};
     const char *why;
-    TileConfig c = product_config(d, &unused);
+    TileConfig c = *hints->tile;
     c.n = hints->columns;
     return tile_build(a, d->fusion, &c, &why);
 }
