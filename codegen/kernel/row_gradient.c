@@ -289,7 +289,6 @@ Kernel *emitter_row_gradient(const EmitterInput *in)
                 .storage = g.storage.of,
                 .e = emitter_begin(in)};
     wide_begin(w, g.storage.bytes);
-    wide_sums(w);
     g.factor = w->shared + (uint32_t)w->storage.patch_bytes;
     LLVMValueRef block = gx_ctaid(w->k, 0);
     w->feature_tile = split(w->k, &block, p->of.features / w->c->tile[FEATURES]);

@@ -1,5 +1,5 @@
-/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_places.c, wide_rows.c, wide_terms.c,
- * wide_tensor.c and wide_results.c. */
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_mma.c, wide_places.c, wide_rows.c,
+ * wide_terms.c, wide_tensor.c and wide_results.c. */
 #ifndef GXC_CODEGEN_KERNEL_WIDE_H
 #define GXC_CODEGEN_KERNEL_WIDE_H
 
@@ -76,8 +76,6 @@ static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
     return add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared));
 }
 
-/* Sets which sums of the columns of four warps a thread has. */
-void wide_sums(Wide *w);
 /* sums += a b of 64 features and the places of four warps, 16 terms in each of `steps`; in tensor memory of all of the
  * block's, by the thread that issues. */
 void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
@@ -99,7 +97,8 @@ void wide_mma_words(const Wide *w, const GxMatrices *a, const WideWords *words,
                     uint32_t pieces, LLVMValueRef *sums);
 void wide_mma_place(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
                     LLVMValueRef *x);
-/* Sets what is known before the loops: shared memory of so many bytes, which thread it is. */
+/* Sets what is known before the loops: shared memory of so many bytes, which thread it is, and which sums of the columns of
+ * four warps it has. */
 void wide_begin(Wide *w, uint64_t bytes);
 /* The number of an operand's argument. The operand is a parameter, or one in another order. */
 uint32_t wide_argument(const Wide *w, uint32_t operand);

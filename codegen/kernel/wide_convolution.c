@@ -330,6 +330,20 @@ uint32_t wide_argument(const Wide *w, uint32_t operand)
     return w->e->parameter_args[x->parameter];
 }
 
+/* Which sums of the columns of four warps the thread has. */
+static void find_sums(Wide *w)
+{
+    int64_t parts = w->storage.parts;
+    LLVMValueRef rows = w->warp, part = split(w->k, &rows, parts);
+    w->blocks = (uint32_t)(w->p->group_features * parts / (WARP_ROWS * WARPGROUP_WARPS));
+    w->octets = (uint32_t)ceil_div(w->storage.columns / WARPGROUP_PIECE, parts);
+    w->sum_count = w->p->in_tensor_memory ? 0
+                   : w->c->by_places      ? wide_places_sums(w)
+                                          : w->blocks * w->octets * SUMS;
+    w->first_feature = times(w->k, rows, w->blocks * WARP_ROWS);
+    w->first_octet = times(w->k, part, w->octets);
+}
+
 void wide_begin(Wide *w, uint64_t bytes)
 {
     w->k = w->e->k;
@@ -346,6 +360,7 @@ void wide_begin(Wide *w, uint64_t bytes)
                            number(w->k, 3), "");
     if (w->p->in_tensor_memory)
         wide_tensor_begin(w);
+    find_sums(w);
 }
 
 static void find_places(Wide *w)
@@ -375,7 +390,6 @@ Kernel *emitter_wide_convolution(const EmitterInput *in)
               .steps = (uint32_t)(p->channels / c->depth)};
     wide_storage(in->design, &w.storage);
     wide_begin(&w, w.storage.bytes);
-    wide_sums(&w);
     find_places(&w);
     wide_results(&w, p->pieces != 0 ? wide_rows_run(&w) : run_loops(&w));
     return emitter_finish(in, w.e);

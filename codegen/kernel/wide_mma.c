@@ -2,22 +2,8 @@
  * features and a quarter of the columns, or half of both, so that columns, which are most of what is read, are read once or
  * twice. A lane names the place of each row of eight that its warp loads: there are no columns between rows of results. */
 #include "codegen/kernel/wide.h"
-#include "ir/base/divide.h"
 
 enum { PLACES = 8 /* of an octet */ };
-
-void wide_sums(Wide *w)
-{
-    int64_t parts = w->storage.parts;
-    LLVMValueRef rows = w->warp, part = split(w->k, &rows, parts);
-    w->blocks = (uint32_t)(w->p->group_features * parts / (WARP_ROWS * WARPGROUP_WARPS));
-    w->octets = (uint32_t)ceil_div(w->storage.columns / PLACES, parts);
-    w->sum_count = w->p->in_tensor_memory ? 0
-                   : w->c->by_places      ? wide_places_sums(w)
-                                          : w->blocks * w->octets * SUMS;
-    w->first_feature = times(w->k, rows, w->blocks * WARP_ROWS);
-    w->first_octet = times(w->k, part, w->octets);
-}
 
 /* Bit `bit` of the lane's number. */
 static LLVMValueRef lane_bit(const Wide *w, uint32_t bit)
