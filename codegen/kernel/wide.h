@@ -112,6 +112,21 @@ LLVMValueRef *wide_rows_run(Wide *w);
 void wide_terms_zeros(const Wide *w, uint32_t filter);
 void wide_terms_make(const Wide *w, uint32_t rows);
 void wide_terms_multiply(const Wide *w, uint32_t filter);
+/* Bytes to the sum of a feature and a place of the block's: rows of shared memory are features, or, where features are
+ * last, places. */
+static inline LLVMValueRef wide_sum_at(const Wide *w, LLVMValueRef feature,
+                                       LLVMValueRef place)
+{
+    bool turned = w->p->result_is_last;
+    LLVMValueRef at =
+        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
+            turned ? feature : place);
+    return add(w->k, times(w->k, at, 2), number(w->k, w->shared));
+}
+
+/* Sums of a warp to there: 16 rows, which are places or features, from `place` and `feature` on, by `count` of the other. */
+void wide_share_block(const Wide *w, bool places_are_rows, LLVMValueRef place,
+                      LLVMValueRef feature, uint32_t count, const LLVMValueRef *sums);
 /* Two sums side by side as a word of the result's type. */
 LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums);
 /* wide_places.c: of tile `tile`, what is said of Wide; sums += places of the patch at `patch` (bytes) by features, 16 terms in

@@ -3,7 +3,7 @@
 #include "codegen/kernel/threads.h"
 #include "codegen/kernel/wide.h"
 
-enum { WARP_PLACES = TENSOR_CORE_ROWS, TURNED = 4 /* matrices of sums at once */ };
+enum { WARP_PLACES = TENSOR_CORE_ROWS };
 
 /* Of all images. */
 static int64_t place_count(const WidePlan *p)
@@ -127,32 +127,11 @@ void wide_places_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *f
     }
 }
 
-static void share_part(const Wide *w, uint32_t part, const LLVMValueRef *sums)
-{
-    bool turned = !w->p->result_is_last;
-    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WARPGROUP_PIECE),
-                 half = matrix,
-                 lower = split(w->k, &half, 2), /* of places; of features */
-        place = first_place(w, part), feature = times(w->k, half, WARPGROUP_PIECE);
-    place = add(w->k, place, times(w->k, lower, WARPGROUP_PIECE));
-    LLVMValueRef down = add(w->k, turned ? feature : place, in),
-                 to = add(w->k, times(w->k, down, w->storage.sum_stride),
-                          turned ? place : feature);
-    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
-    for (int64_t i = 0; i < w->c->tile[FEATURES]; i += 2 * WARPGROUP_PIECE) {
-        LLVMValueRef words[TURNED];
-        for (uint32_t j = 0; j < TURNED; j++)
-            words[j] = wide_sum_word(w, &sums[i / WARPGROUP_PIECE * SUMS + 2 * j]);
-        int64_t at = i * (turned ? w->storage.sum_stride : 1) * 2;
-        gx_stmatrix(w->k, add(w->k, to, number(w->k, at)), TURNED, turned, words);
-    }
-}
-
-/* Rows of shared memory are places, or, where features are first, features. */
 void wide_places_share(const Wide *w, const LLVMValueRef *sums)
 {
     for (uint32_t i = 0; i < parts_of(w); i++)
-        share_part(w, i, &sums[i * part_sums(w)]);
+        wide_share_block(w, true, first_place(w, i), number(w->k, 0),
+                         (uint32_t)w->c->tile[FEATURES], &sums[i * part_sums(w)]);
 }
 
 /* Eight features of a place, or two places of a feature. */
@@ -169,9 +148,7 @@ const IndexExpr *wide_places_item(const Wide *w, LLVMValueRef item, WidePlacesIt
                  place = turned ? down : times(w->k, along, lanes),
                  first = times(w->k, w->feature_tile, features),
                  feature = turned ? along : down;
-    LLVMValueRef to =
-        add(w->k, times(w->k, down, w->storage.sum_stride), times(w->k, along, lanes));
-    out->offset = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
+    out->offset = wide_sum_at(w, turned ? times(w->k, along, lanes) : feature, place);
     place = add(w->k, w->place, place);
     out->inside = is_below(w->k, place, count);
     /* in items, so that their first one's number is seen to be a multiple */

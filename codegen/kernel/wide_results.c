@@ -15,6 +15,33 @@ LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums)
     return LLVMBuildBitCast(w->b, both, gx_int_type(w->k, 32), "");
 }
 
+/* A lane names a row of one of four matrices: two of rows by two of columns. */
+void wide_share_block(const Wide *w, bool places_are_rows, LLVMValueRef place,
+                      LLVMValueRef feature, uint32_t count, const LLVMValueRef *sums)
+{
+    bool is_across =
+        places_are_rows != w->p->result_is_last; /* memory has them as columns */
+    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WARPGROUP_PIECE),
+                 half = matrix, lower = split(w->k, &half, 2),
+                 *row = places_are_rows ? &place : &feature,
+                 *column = places_are_rows ? &feature : &place;
+    *row = add(w->k, *row, times(w->k, lower, WARPGROUP_PIECE));
+    *column = add(w->k, *column, times(w->k, half, WARPGROUP_PIECE));
+    if (is_across)
+        *column = add(w->k, *column, in);
+    else
+        *row = add(w->k, *row, in);
+    LLVMValueRef to = wide_sum_at(w, feature, place);
+    for (uint32_t i = 0; i < count / WARPGROUP_PIECE; i += 2) {
+        LLVMValueRef words[TURNED];
+        for (uint32_t j = 0; j < TURNED; j++)
+            words[j] = wide_sum_word(w, &sums[i * SUMS + 2 * j]);
+        int64_t at =
+            (int64_t)i * WARPGROUP_PIECE * (is_across ? w->storage.sum_stride : 1) * 2;
+        gx_stmatrix(w->k, add(w->k, to, number(w->k, at)), TURNED, is_across, words);
+    }
+}
+
 /* The warp's first ones, among those of the block. */
 static LLVMValueRef first_feature(const Wide *w)
 {
@@ -47,10 +74,8 @@ static void share_sums(const Wide *w, LLVMValueRef *sums)
     LLVMValueRef feature =
                      add(w->k, first_feature(w), times(w->k, lower, WARPGROUP_PIECE)),
                  place = add(w->k, first_place(w), times(w->k, half, WARPGROUP_PIECE));
-    LLVMValueRef down = add(w->k, turned ? place : feature, in),
-                 across = turned ? feature : place;
-    LLVMValueRef to = add(w->k, times(w->k, down, w->storage.sum_stride), across);
-    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
+    LLVMValueRef to = turned ? wide_sum_at(w, feature, add(w->k, place, in))
+                             : wide_sum_at(w, add(w->k, feature, in), place);
     for (uint32_t i = 0; i < w->blocks * w->octets;) {
         uint32_t octet = i % w->octets,
                  count = octet + 1 < w->octets ? TURNED : TURNED / 2;
@@ -71,10 +96,7 @@ static void share_words(const Wide *w, LLVMValueRef *sums)
     LLVMValueRef feature = w->lane, place = times(w->k, split(w->k, &feature, SUMS), 2);
     feature = add(w->k, feature, first_feature(w));
     place = add(w->k, place, first_place(w));
-    LLVMValueRef to =
-        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
-            turned ? feature : place);
-    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
+    LLVMValueRef to = wide_sum_at(w, feature, place);
     for (uint32_t i = 0; i < w->sum_count; i += 2) {
         uint32_t block = i / SUMS / w->octets, octet = i / SUMS % w->octets;
         int64_t at = sum_offset(w, block * WARP_ROWS + i / 2 % 2 * WARPGROUP_PIECE,
@@ -120,10 +142,7 @@ static Item find_item(const Wide *w, LLVMValueRef item)
     at = split(w->k, &group, w->storage.group_rows);
     LLVMValueRef place = add(w->k, times(w->k, group, w->storage.columns),
                              add(w->k, times(w->k, at, w->storage.sum_pitch), column));
-    LLVMValueRef to =
-        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
-            turned ? feature : place);
-    Item found = {.offset = add(w->k, times(w->k, to, 2), number(w->k, w->shared)),
+    Item found = {.offset = wide_sum_at(w, feature, place),
                   .row = add(w->k, w->row, row)};
     int64_t tile = turned ? features / WARPGROUP_PIECE : features;
     found.linear[0] = found.row;

@@ -97,48 +97,22 @@ void wide_tensor_multiply(Wide *w, const GxMatrices *filter, const GxMatrices *p
 
 /* -- results ----------------------------------------------------------------------------------- */
 
-enum { TURNED = 4 /* matrices of sums that go to shared memory at once */ };
-
-/* Sums of 16 rows from `row` on, of tile `tile`, and `count` columns from `column` on. Rows of a tile run along the rows
- * of shared memory, or across them. */
+/* Sums of 16 rows from `row` on, of tile `tile`, and `count` columns from `column` on. */
 static void store_sums(const Wide *w, LLVMValueRef tile, LLVMValueRef row,
-                       LLVMValueRef column, uint32_t count, LLVMValueRef *sums)
+                       LLVMValueRef column, uint32_t count, const LLVMValueRef *sums)
 {
     const WideTensor *t = &w->storage.tensor;
-    bool places_are_rows = w->p->places_are_rows, turned = w->p->result_is_last,
-         is_across = places_are_rows != turned; /* a tile's row: one of shared memory */
-    LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WARPGROUP_PIECE),
-                 half = matrix, lower = split(w->k, &half, 2), places = tile, features;
-    row = add(w->k, row, times(w->k, lower, WARPGROUP_PIECE));
-    column = add(w->k, column, times(w->k, half, WARPGROUP_PIECE));
-    if (is_across)
-        column = add(w->k, column, in);
-    else
-        row = add(w->k, row, in);
-    features = places;
-    places = split(w->k, &features, t->across);
-    if (w->p->by_term && places_are_rows) /* parts of a row, and the rows */
-        row = add(w->k, row, times(w->k, split(w->k, &places, t->parts), TENSOR_ROWS));
-    int64_t apart = !places_are_rows ? t->columns
-                    : w->p->by_term  ? w->storage.pitch
-                                     : TENSOR_ROWS;
-    LLVMValueRef place = places_are_rows ? add(w->k, times(w->k, places, apart), row)
-                                         : add(w->k, times(w->k, places, apart), column),
-                 feature = places_are_rows
-                               ? column
-                               : add(w->k, times(w->k, features, TENSOR_ROWS), row);
-    LLVMValueRef to =
-        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
-            turned ? feature : place);
-    to = add(w->k, times(w->k, to, 2), number(w->k, w->shared));
-    for (uint32_t i = 0; i < count / WARPGROUP_PIECE; i += 2) {
-        LLVMValueRef words[TURNED];
-        for (uint32_t j = 0; j < TURNED; j++)
-            words[j] = wide_sum_word(w, &sums[i * SUMS + 2 * j]);
-        int64_t along =
-            (int64_t)i * WARPGROUP_PIECE * (is_across ? w->storage.sum_stride : 1) * 2;
-        gx_stmatrix(w->k, add(w->k, to, number(w->k, along)), TURNED, is_across, words);
+    LLVMValueRef features = tile, places = split(w->k, &features, t->across);
+    if (!w->p->places_are_rows) {
+        wide_share_block(w, false, add(w->k, times(w->k, places, t->columns), column),
+                         add(w->k, times(w->k, features, TENSOR_ROWS), row), count, sums);
+        return;
     }
+    if (w->p->by_term) /* parts of a row, and the rows */
+        row = add(w->k, row, times(w->k, split(w->k, &places, t->parts), TENSOR_ROWS));
+    int64_t apart = w->p->by_term ? w->storage.pitch : TENSOR_ROWS;
+    wide_share_block(w, true, add(w->k, times(w->k, places, apart), row), column, count,
+                     sums);
 }
 
 /* Rows of a part of a row of results may have none of its places. */
