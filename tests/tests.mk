@@ -40,7 +40,8 @@ $(B)/obj/libunit.a: $(call obj,$(wildcard tests/unit/shared/*.c))
 TEST_LINK = $(LINK) $(STATIC) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group @$(B)/llvm.libs
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) -lcmocka $(LIBS)
-$(B)/tests/random: $(call obj,$(wildcard tests/random/*.c)) $(ARCHIVES) $(B)/llvm.libs
+RANDOM_O = $(call obj,$(wildcard tests/random/*.c) runtime/gxrun/npy.c)
+$(B)/tests/random: $(RANDOM_O) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)
 # Lets allocations of the runtime fail.
 $(B)/tests/unit/no_memory $(B)/mutants/unit/no_memory: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
@@ -93,7 +94,7 @@ check-torch: $(B)/torch/bin/python all
 FUZZ_LIB := $(call obj,$(wildcard tests/fuzz/shared/*.c) $(IR_C) $(PASSES_C) $(GEN_C) \
               $(filter-out frontend/gxc.c frontend/compile.c frontend/compile_options.c frontend/report/list.c,$(wildcard frontend/*.c frontend/*/*.c)) \
               $(RT_C))
-RANDOM_C := $(filter-out tests/random/main.c,$(wildcard tests/random/*.c))
+RANDOM_C := $(filter-out tests/random/main.c tests/random/keep.c,$(wildcard tests/random/*.c))
 FUZZERS  := $(FUZZ_C:tests/fuzz/%.c=$(B)/fuzz-%)
 FUZZ_RUN := $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
 $(foreach t,npy arrays json,$(B)/fuzz-$t $(B)/damaged/mutate-$t): $(FUZZ_RUN)
@@ -174,7 +175,7 @@ $(B)/mutants/unit/%: $(B)/obj/tests/unit/%.o $(MUTATED_SAN_O) $(B)/obj/libunit.a
 	$(TEST_LINK) $(MUTANT_SAN) -lcmocka $(LIBS)
 $(B)/mutants/replay-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/drive/replay.c $(wildcard tests/fuzz/shared/*.c)) $(MUTATED_SAN_O) $(B)/obj/libunit.a $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(MUTANT_SAN) -lcmocka $(LIBS)
-$(B)/mutants/random: $(call obj,$(wildcard tests/random/*.c)) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
+$(B)/mutants/random: $(RANDOM_O) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)
 $(B)/mutants/lit/gxc: $(call obj,frontend/gxc.c) $(MUTATED_O) $(ARCHIVES) $(B)/llvm.libs
 	$(TEST_LINK) $(LIBS)

@@ -11,11 +11,15 @@
  *     input FILE.npy | random        of the last program, in order
  *     output FILE.npy [RTOL ATOL]    |got - want| <= atol + rtol |want|; default: by type
  * It needs nothing but a driver: a program whose libraries are missing is skipped. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -200,6 +204,18 @@ static const char *upload(gxrt_session *session, const Value *v, const Expected 
     return error;
 }
 
+/* So that an element which nothing writes is not right by what was there before. */
+static gxrt_status poison(gxrt_session *session, const Value *v)
+{
+    char *bytes = malloc(v->info.bytes + 1);
+    if (!bytes)
+        return GXRT_OK;
+    memset(bytes, 0xa5, v->info.bytes);
+    gxrt_status st = gxrt_copy_to_device(session, 0, v->device, bytes, v->info.bytes);
+    free(bytes);
+    return st;
+}
+
 static bool is_close(double got, double want, const Expected *e)
 {
     if (isnan(want) || isnan(got))
@@ -324,7 +340,8 @@ static const char *run_entry(const Entry *e, const gxrt_program *program,
                               .bytes = arguments[i].info.bytes};
     }
     for (size_t i = 0; i < e->output_count; i++) {
-        if (describe(program, true, i, session, &results[i]) != GXRT_OK)
+        if (describe(program, true, i, session, &results[i]) != GXRT_OK ||
+            poison(session, &results[i]) != GXRT_OK)
             return gxrt_last_error();
         out[i] = (gxrt_buffer){.struct_size = sizeof out[i],
                                .data = results[i].device,
@@ -428,13 +445,68 @@ static bool read_entry(FILE *f, char *line, size_t size, Entry *e)
     return e->name[0] != 0;
 }
 
-int main(int argc, char **argv)
+/* What a child process tells of the programs that it runs. */
+typedef struct Progress {
+    size_t next; /* program of the manifest */
+    size_t count[3];
+    char name[256]; /* of the one that runs */
+} Progress;
+
+enum { SECONDS_MOST = 60 /* for one program */ };
+
+static void run_from(FILE *f, Progress *p, const char *device, bool is_bench)
 {
     static Entry entry;
     char line[2048] = "";
+    size_t at = 0;
+    rewind(f);
+    while (read_entry(f, line, sizeof line, &entry)) {
+        if (at++ < p->next)
+            continue;
+        memcpy(p->name, entry.name, sizeof p->name);
+        alarm(SECONDS_MOST);
+        p->next = at;
+        Outcome o = run_program(&entry, device, is_bench);
+        p->count[o]++;
+        if (o == FAILED &&
+            !is_bench) /* nothing may be left of what it did to the device */
+            _exit(0);
+    }
+    p->next = SIZE_MAX;
+    _exit(0);
+}
+
+/* In a process of its own, so that a kernel that faults or does not end fails alone. */
+static void run_all(FILE *f, Progress *p, const char *device, bool is_bench)
+{
+    while (p->next != SIZE_MAX) {
+        int status = 0;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0)
+            run_from(f, p, device, is_bench);
+        if (child < 0 || waitpid(child, &status, 0) < 0) {
+            perror("driver");
+            exit(2);
+        }
+        if (WIFSIGNALED(status)) {
+            printf("FAILED %s: %s\n", p->name, strsignal(WTERMSIG(status)));
+            p->count[FAILED]++;
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char folder[2048];
     const char *device = "cuda", *manifest = "manifest.txt";
     bool is_bench = false;
-    size_t count[3] = {0};
+    Progress *p =
+        mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        perror("driver");
+        return 2;
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--bench") == 0)
             is_bench = true;
@@ -446,19 +518,17 @@ int main(int argc, char **argv)
     FILE *f = fopen(manifest, "r");
     const char *slash = strrchr(manifest, '/');
     if (slash) {
-        snprintf(line, sizeof line, "%.*s", (int)(slash - manifest), manifest);
-        if (chdir(line) != 0)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - manifest), manifest);
+        if (chdir(folder) != 0)
             f = NULL;
-        line[0] = 0;
     }
     if (!f) {
         fprintf(stderr, "driver: cannot read %s\n", manifest);
         return 2;
     }
-    while (read_entry(f, line, sizeof line, &entry))
-        count[run_program(&entry, device, is_bench)]++;
+    run_all(f, p, device, is_bench);
     fclose(f);
-    printf("%zu passed, %zu failed, %zu skipped\n", count[PASSED], count[FAILED],
-           count[SKIPPED]);
-    return count[FAILED] != 0 || count[PASSED] == 0;
+    printf("%zu passed, %zu failed, %zu skipped\n", p->count[PASSED], p->count[FAILED],
+           p->count[SKIPPED]);
+    return p->count[FAILED] != 0 || p->count[PASSED] == 0;
 }

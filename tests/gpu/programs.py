@@ -1,6 +1,6 @@
 """Runs whole programs by XLA:GPU (JAX) and by gxc, with the same inputs; compares results and times.
 
-    programs.py [--device D] [--only PART] [--seconds N] [--table FILE] [--no-jax]
+    programs.py [--device D] [--only PART] [--time PART] [--forms PART] [--seconds N] [--table FILE] [--no-jax | --results-of-jax]
 
 programs.txt has lines: NAME PROTO FORM=CUBIN ...; a form is a way to compile it: "chosen" with libraries where the model
 prefers them, "kernels" without, "tileir" by CUDA Tile IR. Where JAX is not installed gxc's times are told alone. gxrun is a
@@ -32,6 +32,7 @@ DEVICE = "cuda"
 TOLERANCE = 0.03  # of a result's norm: two ways to round 16-bit numbers
 BATCH_SECONDS, BENCH_SECONDS, SAMPLES_LEAST = 0.005, 0.5, 5  # as runtime/gxrun/measure.c
 PARALLEL = 6  # runs whose time does not count
+WORKERS = 4  # that have XLA make results whose time does not count
 TYPES = {"pred": "bool", "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
          "c64": "complex64", "c128": "complex128", "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
          "f8e8m0fnu": "float8_e8m0fnu"}
@@ -116,9 +117,12 @@ class Jax:
         program = self.device.client.compile_and_load(module, self.internal.DeviceList((self.device,)), options)
         return program, time.time() - start
 
-    def run(self, program, inputs):
+    def run(self, program, inputs, timed):
+        """(results, microseconds or None)"""
         arguments = [self.jax.device_put(a, self.device) for a in inputs]
         results = [np.asarray(x) for x in program.execute(arguments)]
+        if not timed:
+            return results, None
 
         def batch(n):
             start = time.time()
@@ -211,7 +215,7 @@ def time_form(p, form):
         row["commands"] = commands(trace)
 
 
-def prepare(p, folder, rules, jax):
+def prepare(p, folder, rules, jax, timed):
     """Makes the inputs and XLA's results, as files; prints what is known, a line each."""
     parameters, results = p.signature()
     (folder / p.name).mkdir()
@@ -222,31 +226,32 @@ def prepare(p, folder, rules, jax):
     if not jax:
         return
     program, seconds = jax.compile(p.proto)
-    wanted, us = jax.run(program, arrays)
+    wanted, us = jax.run(program, arrays, timed)
     for i, r in enumerate(wanted):
         (folder / p.name / f"want{i}").write_bytes(pickle.dumps(r, protocol=5))
-    print(json.dumps({"jax_us": us, "jax_compile_s": round(seconds, 2), "has_wanted": True}), flush=True)
+    print(json.dumps(({"jax_us": us} if timed else {}) | {"jax_compile_s": round(seconds, 2), "has_wanted": True}), flush=True)
 
 
-def work(programs, folder, rules, use_jax):
+def work(programs, folder, rules, options):
     faulthandler.enable()
-    jax = Jax() if use_jax and importlib.util.find_spec("jax") else None
+    jax = Jax() if not options.no_jax and importlib.util.find_spec("jax") else None
     for p in programs:
         print(json.dumps({"begin": p.name}), flush=True)
         try:
-            prepare(p, folder, rules, jax)
+            prepare(p, folder, rules, jax, not options.results_of_jax)
         except Exception as e:
             print(json.dumps({"jax_error": f"{type(e).__name__}: {e}".split("\n")[0][:200]}), flush=True)
     sys.stdout.flush()
     os._exit(0)
 
 
-def prepare_all(programs, folder, options, end):
-    """In processes of their own: one that XLA ends is followed by another from the next program on."""
+def prepare_some(programs, folder, options, end):
+    """In a process of its own: one that XLA ends is followed by another from the next program on."""
     by_name, next_one, deaths = {p.name: p for p in programs}, 0, 0
     while next_one < len(programs) and time.time() < end:
-        command = [sys.executable, "-u", __file__, "--worker", str(folder), "--skip", str(next_one), "--only", options.only,
-                   "--device", options.device]
+        command = [sys.executable, "-u", __file__, "--worker", str(folder), "--device", options.device, "--only",
+                   f"^({'|'.join(p.name for p in programs[next_one:])})$"]
+        command += ["--results-of-jax"] * options.results_of_jax
         worker = subprocess.Popen(command + ["--no-jax"] * (options.no_jax or deaths > 6), stdout=subprocess.PIPE, text=True)
         watch = threading.Timer(max(1, end - time.time()), worker.kill)
         watch.start()
@@ -264,6 +269,13 @@ def prepare_all(programs, folder, options, end):
             now.row.setdefault("jax_error", f"the process ended: {worker.returncode}")
         elif not now:
             break
+
+
+def prepare_all(programs, folder, options, end):
+    """One after the other where XLA's times count, else side by side."""
+    workers = WORKERS if options.results_of_jax or options.no_jax else 1
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda i: prepare_some(programs[i::workers], folder, options, end), range(workers)))
     for p in programs:
         p.folder = folder / p.name
         p.inputs = [f"--input=@{p.folder}/in{i}.npy" for i in range(p.row.get("inputs", 0))]
@@ -300,7 +312,7 @@ def measure(programs, options, rules):
             list(pool.map(lambda pf: check_form(*pf), [(p, f) for p in prepared for f in p.forms]))
         for p in prepared:
             for form in p.forms:
-                if time.time() < end and re.search(options.time, p.name):
+                if time.time() < end and re.search(options.forms, form) and re.search(options.time, p.name):
                     time_form(p, form)
             print(describe(p), flush=True)
             shutil.rmtree(p.folder)
@@ -316,11 +328,12 @@ def main():
     o.add_argument("--device", default=DEVICE)
     o.add_argument("--only", default="", help="programs whose names have this pattern")
     o.add_argument("--time", default="", help="of those, the programs that are timed")
+    o.add_argument("--forms", default="", help="of those, the forms that are timed")
     o.add_argument("--seconds", type=float, default=1e9, help="begin nothing later")
     o.add_argument("--table", default="programs.json", help="where all numbers go")
     o.add_argument("--no-jax", action="store_true")
+    o.add_argument("--results-of-jax", action="store_true", help="XLA is not timed, nor need its autotuner be on")
     o.add_argument("--worker", help=argparse.SUPPRESS)
-    o.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
     o = o.parse_args()
     DEVICE = o.device
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -328,7 +341,7 @@ def main():
     programs = [Program(line) for line in (HERE / "programs.txt").read_text().splitlines()]
     programs = [p for p in programs if re.search(o.only, p.name)]
     if o.worker:
-        work(programs[o.skip:], pathlib.Path(o.worker), rules, not o.no_jax)
+        work(programs, pathlib.Path(o.worker), rules, o)
     return measure(programs, o, rules)
 
 

@@ -17,11 +17,14 @@
 #include "passes/pipeline.h"
 #include "passes/settings.h"
 #include "tests/random/emulate.h"
+#include "tests/random/keep.h"
 #include "tests/random/random.h"
 #include "tests/random/tolerance.h"
 
 const char *const verdict_names[VERDICT_COUNT] = {
     "good", "unsupported", "invalid", "form", "pass", "bug", "run", "different", "dead"};
+
+void (*random_keep)(const KeptProgram *);
 
 enum { MOST_SETTINGS = 200 };
 
@@ -207,6 +210,20 @@ static bool component_close(double got, double want, double scale, Tolerance t)
     return fabs(got - want) <= t.atol + t.rtol * scale;
 }
 
+double literal_largest(const Literal *l)
+{
+    DType part = number_component(l->shape->dtype);
+    int parts = l->shape->dtype == part ? 1 : 2;
+    double most = 0;
+    for (int64_t i = 0; dtype_info[part].class == DTC_FLOAT && i < l->count * parts;
+         i++) {
+        double x = fabs(number_get_double(
+            part, (char *)l->data + (size_t)i * dtype_info[part].storage));
+        most = isfinite(x) && x > most ? x : most;
+    }
+    return most;
+}
+
 /* Relative to the largest value of the array: sums may cancel. */
 static bool leaf_close(const Literal *got, const Literal *want, Tolerance tolerance,
                        char *what, size_t size)
@@ -216,12 +233,7 @@ static bool leaf_close(const Literal *got, const Literal *want, Tolerance tolera
     DType part = number_component(t);
     bool real = dtype_info[part].class == DTC_FLOAT;
     int parts = t == part ? 1 : 2;
-    double scale = 0;
-    for (int64_t i = 0; real && i < want->count * parts; i++) {
-        double x = fabs(number_get_double(
-            part, (char *)want->data + (size_t)i * dtype_info[part].storage));
-        scale = isfinite(x) && x > scale ? x : scale;
-    }
+    double scale = literal_largest(want);
     for (int64_t i = 0; i < want->count * parts; i++) {
         const char *g = (char *)got->data + (size_t)i * (bytes / (size_t)parts);
         const char *w = (char *)want->data + (size_t)i * (bytes / (size_t)parts);
@@ -489,6 +501,12 @@ static Verdict run_artefact(Check *c, const void *bytes, size_t size)
         if (!device_close(c, d, results[d], what, sizeof what))
             return found(c, VERDICT_DIFFERENT, "", what);
     }
+    if (random_keep != NULL && c->devices == 1)
+        random_keep(&(KeptProgram){.bytes = bytes,
+                                   .size = size,
+                                   .seed = c->options->data,
+                                   .device = &c->reference[0],
+                                   .tolerances = c->tolerances});
     return VERDICT_GOOD;
 }
 
@@ -639,8 +657,10 @@ static Verdict check(Check *c)
 Verdict check_module(const char *text, uint64_t data, int level, char *message,
                      size_t size)
 {
-    return check_module_as(text, &(CheckOptions){.data = data, .level = level}, message,
-                           size);
+    const char *target = random_keep != NULL ? "sm_90a" : NULL;
+    return check_module_as(
+        text, &(CheckOptions){.data = data, .level = level, .target = target}, message,
+        size);
 }
 
 Verdict check_module_as(const char *text, const CheckOptions *options, char *message,

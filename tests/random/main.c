@@ -1,8 +1,9 @@
 /* check-random: makes modules from seeds and checks each (check.c); what fails is shrunk and
  * written out.
  *
- *     random [-n COUNT] [-s FIRST_SEED] [-j JOBS] [-t SECONDS] [-o FOLDER] [-R] [-w]
+ *     random [-n COUNT] [-s FIRST_SEED] [-j JOBS] [-t SECONDS] [-o FOLDER] [-k FOLDER] [-R] [-w]
  *                               -w: of products on tensor cores, in any configuration
+ *                               -k: keeps what is right as programs for a GPU
  *     random [-x] -p SEED       prints the module of a seed; -x: of operations that XLA:CPU has
  *     random -l [-n COUNT]      lists the opcodes that no module of these seeds has
  *     random -c FILE [-d DATA] [-O LEVEL] [-r]   checks a module; -r: shrinks it
@@ -23,6 +24,7 @@
 
 #include "ir/base/clock.h"
 #include "ir/op.h"
+#include "tests/random/keep.h"
 #include "tests/random/random.h"
 
 typedef struct Options {
@@ -289,7 +291,7 @@ int main(int argc, char **argv)
 {
     Options o = {.first = 1, .count = 1000000000, .jobs = 1, .folder = ".", .level = 1};
     int option;
-    while ((option = getopt(argc, argv, "n:s:j:t:o:Rp:c:d:O:rlxw")) != -1) {
+    while ((option = getopt(argc, argv, "n:s:j:t:o:k:Rp:c:d:O:rlxw")) != -1) {
         switch (option) {
         case 'n':
             o.count = strtoull(optarg, NULL, 10);
@@ -305,6 +307,10 @@ int main(int argc, char **argv)
             break;
         case 'o':
             o.folder = optarg;
+            break;
+        case 'k':
+            random_keep_folder = optarg;
+            random_keep = keep_program;
             break;
         case 'R':
             o.keep = true;
