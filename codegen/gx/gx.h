@@ -153,10 +153,15 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
 /* Matrices of 8 rows of 16 bytes, one row behind the other, in shared memory: those that follow each other along the
  * summed dimension are `lead` bytes apart, along the other one `stride`. Rows of a matrix are of the other dimension; of
  * a transposed factor they are terms. The left factor may lie in registers instead: a warp has 16 of the rows, as the
- * factor a of m16n8k16. */
+ * factor a of m16n8k16.
+ *
+ * With `line`, swizzled: matrices beside each other have their rows together, `line` bytes, whose pieces of 16 bytes are
+ * xor'ed with bits 7 and up of their address; 8 such rows are `stride` bytes from the next ones below, the next column
+ * of rows is `lead` bytes away. What begins at a multiple of 1024 bytes begins a column. */
 typedef struct GxMatrices {
     LLVMValueRef offset; /* i32, a multiple of 16 */
     uint32_t lead, stride;
+    uint32_t line; /* 32, 64, 128; 0: not swizzled. Of gx_wgmma only */
     bool is_transposed;
     const LLVMValueRef
         *words; /* i32, GX_WGMMA_WORDS of each step; NULL: in shared memory */
@@ -169,6 +174,10 @@ enum {
     GX_TENSOR_TALL = 8192,
     GX_WGMMA_GOES_ON = 16384,
     GX_WGMMA_PLACE = 65536,
+    GX_WGMMA_MOST_PLACE = 256, /* below */
+    GX_WGMMA_LINE = 1 << 24,
+    GX_WGMMA_RIGHT_LINE = 1 << 26,
+    GX_WGMMA_LINES = 4,
     GX_WGMMA_WORDS = 4
 };
 

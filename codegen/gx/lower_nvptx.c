@@ -216,13 +216,16 @@ static LLVMValueRef assembly(const GxCall *c, LLVMTypeRef result, const char *te
 
 enum { PIECE_LOG2 = 4 }; /* descriptors count in pieces of 16 bytes */
 
-/* PTX ISA, "Matrix Descriptor Format": where matrices begin, and how far apart they are. */
-static LLVMValueRef descriptor(const GxCall *c, const State *s, unsigned operand)
+/* PTX ISA, "Matrix Descriptor Format": where matrices begin, and how far apart they are. swizzle: as the form has it. */
+static LLVMValueRef descriptor(const GxCall *c, const State *s, unsigned operand,
+                               unsigned swizzle)
 {
-    enum { ADDRESS = 0x3ffff, LEAD = 16, STRIDE = 32 };
+    enum { ADDRESS = 0x3ffff, LEAD = 16, STRIDE = 32, SWIZZLE = 62 };
+    static const uint64_t modes[GX_WGMMA_LINES] = {0, 3, 2, 1};
     LLVMTypeRef wide = LLVMInt64TypeInContext(c->context);
     uint64_t apart = gx_constant(c, operand + 1) >> PIECE_LOG2 << LEAD |
-                     gx_constant(c, operand + 2) >> PIECE_LOG2 << STRIDE;
+                     gx_constant(c, operand + 2) >> PIECE_LOG2 << STRIDE |
+                     modes[swizzle] << SWIZZLE;
     LLVMValueRef at = LLVMBuildPtrToInt(
         c->builder, shared_address(c, s, gx_operand(c, operand)), wide, "");
     at = LLVMBuildAnd(c->builder, at, LLVMConstInt(wide, ADDRESS, 0), "");
@@ -241,13 +244,34 @@ static void text_operands(Text *t, unsigned first, unsigned count)
     text_string(t, "}");
 }
 
+/* Of gx.wgmma's left or right factor. */
+static unsigned swizzle_of(const GxCall *c, bool is_right)
+{
+    uint64_t form = gx_constant(c, 0);
+    return (unsigned)(form / (is_right ? GX_WGMMA_RIGHT_LINE : GX_WGMMA_LINE) %
+                      GX_WGMMA_LINES);
+}
+
+/* How far a step of 16 terms begins behind the first one, in pieces of 16 bytes. */
+static unsigned step_pieces(const GxCall *c, bool is_right, unsigned step)
+{
+    unsigned operand = is_right ? WGMMA_RIGHT : WGMMA_LEFT,
+             swizzle = swizzle_of(c, is_right), pieces = 1u << swizzle;
+    uint64_t lead = gx_constant(c, operand + 1) >> PIECE_LOG2,
+             stride = gx_constant(c, operand + 2) >> PIECE_LOG2,
+             transposed = is_right ? GX_WGMMA_RIGHT_TRANSPOSED : GX_WGMMA_TRANSPOSED;
+    if (swizzle == 0)
+        return (unsigned)(2 * step * lead);
+    if ((gx_constant(c, 0) & transposed) != 0)
+        return (unsigned)(2 * step * stride);
+    return (unsigned)(2 * step / pieces * lead + 2 * step % pieces);
+}
+
 /* All steps as one group; unless it goes on it is waited for: nothing may touch the sums' registers before. Of 64 rows, 128
  * threads have a sum each for two columns. words: of the left factor in registers; 0: it has a descriptor. */
 static const char *wgmma_text(const GxCall *c, unsigned sums, unsigned words)
 {
-    uint64_t form = gx_constant(c, 0), steps = gx_constant(c, 1),
-             lead[2] = {gx_constant(c, WGMMA_LEFT + 1) >> PIECE_LOG2,
-                        gx_constant(c, WGMMA_RIGHT + 1) >> PIECE_LOG2};
+    uint64_t form = gx_constant(c, 0), steps = gx_constant(c, 1);
     const char *type = (form & GX_WGMMA_F16) != 0 ? "f16" : "bf16";
     unsigned right = sums + (words != 0 ? words : 1);
     Text t;
@@ -257,9 +281,9 @@ static const char *wgmma_text(const GxCall *c, unsigned sums, unsigned words)
     for (uint64_t step = 0; step < steps; step++) {
         if (words == 0)
             text_printf(&t, "add.s64 left, $%u, %u;\n", sums,
-                        (unsigned)(2 * step * lead[0]));
+                        step_pieces(c, false, (unsigned)step));
         text_printf(&t, "add.s64 right, $%u, %u;\n", right,
-                    (unsigned)(2 * step * lead[1]));
+                    step_pieces(c, true, (unsigned)step));
         text_printf(&t, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s ", 2 * sums,
                     type, type);
         text_operands(&t, 0, sums);
@@ -296,10 +320,10 @@ static LLVMValueRef nvptx_wgmma(const GxCall *c, const State *s, const char *int
         text_string(&constraints, "r,");
     }
     if (words == 0) {
-        args[count++] = descriptor(c, s, WGMMA_LEFT);
+        args[count++] = descriptor(c, s, WGMMA_LEFT, swizzle_of(c, false));
         text_string(&constraints, "l,");
     }
-    args[count++] = descriptor(c, s, WGMMA_RIGHT);
+    args[count++] = descriptor(c, s, WGMMA_RIGHT, swizzle_of(c, true));
     text_string(&constraints, "l");
     for (unsigned i = 0; i < sums; i++) {
         args[count++] = gx_operand(c, first_sum + i);
@@ -383,7 +407,7 @@ static uint32_t instruction_descriptor(uint64_t form)
 static LLVMValueRef tensor_descriptor(const GxCall *c, const State *s, unsigned operand)
 {
     const uint64_t version = UINT64_C(1) << 46;
-    return LLVMBuildOr(c->builder, descriptor(c, s, operand),
+    return LLVMBuildOr(c->builder, descriptor(c, s, operand, 0),
                        LLVMConstInt(LLVMInt64TypeInContext(c->context), version, 0), "");
 }
 

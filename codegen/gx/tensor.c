@@ -67,6 +67,12 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
 }
 
 /* Four warps together. */
+/* 0 to 3: rows of 16 bytes, which need none, 32, 64, 128 */
+static uint32_t swizzle_number(const GxMatrices *x)
+{
+    return x->line == 128 ? 3 : x->line / 32;
+}
+
 static void wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
                   const GxMatrices *a, const GxMatrices *b, uint32_t ends,
                   LLVMValueRef *sums)
@@ -81,7 +87,8 @@ static void wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
     form += (a->is_transposed ? GX_WGMMA_TRANSPOSED : 0) +
             (b->is_transposed ? GX_WGMMA_RIGHT_TRANSPOSED : 0) +
             (type == DT_F16 ? GX_WGMMA_F16 : 0) +
-            (a->words != NULL ? GX_WGMMA_REGISTERS : 0);
+            (a->words != NULL ? GX_WGMMA_REGISTERS : 0) +
+            GX_WGMMA_LINE * swizzle_number(a) + GX_WGMMA_RIGHT_LINE * swizzle_number(b);
     LLVMValueRef args[GX_MOST_OPERANDS];
     args[used++] = gx_i32(k, form);
     args[used++] = gx_i32(k, steps);

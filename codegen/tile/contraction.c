@@ -316,7 +316,7 @@ void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
     l->k = l->e->k;
     l->k->is_wide = true;
     LLVMBuilderRef b = l->k->builder;
-    l->shared = gx_shared_alloc(l->k, shared_bytes, TILE_SHARED_ALIGN);
+    l->shared = gx_shared_alloc(l->k, shared_bytes, tile_shared_align(l->m));
     l->lane = gx_lane(l->k);
     l->warp = LLVMBuildLShr(b, gx_tid(l->k, 0), gx_i32(l->k, 5), "");
     if (l->parts.count > 1)

@@ -4,23 +4,47 @@
 
 #include "codegen/tile/lower.h"
 
-enum { MATRIX_BYTES = 128 };
+enum { PIECE_BYTES = 16, NUMBER_BYTES = 2 };
 
-/* The factor's matrices from coordinate `first` (i32, a multiple of 8) of its side on. */
+/* Bytes of coordinate `first` (i32) along the side of a factor whose rows lie along it: which of the columns of rows, and
+ * where in them. `step`, a power of two, divides it. */
+static LLVMValueRef along_lines(TileLower *l, const GxMatrices *x, LLVMValueRef first,
+                                uint32_t step)
+{
+    uint32_t numbers = x->line / NUMBER_BYTES;
+    LLVMValueRef column = LLVMBuildUDiv(l->k->builder, first, gx_i32(l->k, numbers), "");
+    column = gx_mul_natural(l->k, column, gx_i32(l->k, x->lead));
+    if (step % numbers == 0)
+        return column;
+    LLVMValueRef within = LLVMBuildURem(l->k->builder, first, gx_i32(l->k, numbers), "");
+    within = gx_mul_natural(l->k, within, gx_i32(l->k, NUMBER_BYTES));
+    return gx_add_natural(l->k, column, within);
+}
+
+/* The factor's matrices from coordinate `first` (i32, a multiple of `step`, a power of two from 8 on) of its side on. */
 static GxMatrices matrices_from(TileLower *l, const TileSide *s, uint32_t side,
-                                LLVMValueRef first)
+                                LLVMValueRef first, uint32_t step)
 {
     const TileDim *dims = l->p->dims;
-    bool is_transposed = s->factor->is_transposed;
-    /* the matrices that follow each other along what is not fast lie side by side */
+    const TileFactor *f = s->factor;
+    bool is_transposed = f->is_transposed;
     int64_t slow = dims[is_transposed ? l->m->term : side].size;
-    uint32_t far = (uint32_t)(slow / WARPGROUP_PIECE * MATRIX_BYTES);
-    GxMatrices x = {.lead = is_transposed ? MATRIX_BYTES : far,
-                    .stride = is_transposed ? far : MATRIX_BYTES,
+    uint32_t line = f->line != 0 ? f->line : PIECE_BYTES,
+             far = (uint32_t)slow * line; /* to the next column of rows */
+    GxMatrices x = {.lead = far,
+                    .stride = line * WARPGROUP_PIECE,
+                    .line = f->line,
                     .is_transposed = is_transposed};
-    x.offset = gx_add_natural(
-        l->k, s->base,
-        gx_mul_natural(l->k, first, gx_i32(l->k, x.stride / WARPGROUP_PIECE)));
+    LLVMValueRef bytes;
+    if (is_transposed && f->line == 0) {
+        x.lead = x.stride;
+        x.stride = far;
+    }
+    if (is_transposed && f->line != 0)
+        bytes = along_lines(l, &x, first, step);
+    else
+        bytes = gx_mul_natural(l->k, first, gx_i32(l->k, x.stride / WARPGROUP_PIECE));
+    x.offset = gx_add_natural(l->k, s->base, bytes);
     return x;
 }
 
@@ -115,7 +139,7 @@ static void multiply_sides(TileLower *l, const TileSide sides[2], bool goes_on,
                  group = LLVMBuildLShr(b, row_warp, gx_i32(l->k, WARPGROUP_LOG2), ""),
                  side = LLVMBuildUDiv(b, l->warp, gx_i32(l->k, m->warps[0]), "");
     side = gx_mul_natural(l->k, side, gx_i32(l->k, p.columns));
-    p.right = matrices_from(l, &sides[1], m->column, side);
+    p.right = matrices_from(l, &sides[1], m->column, side, p.columns);
     group = gx_mul_natural(l->k, group, gx_i32(l->k, p.times * WARPGROUP_ROWS));
     GxMatrices *left = ARENA_ARRAY(l->k->arena, GxMatrices, p.times);
     l->k->at = m->dot->inst->name;
@@ -123,8 +147,9 @@ static void multiply_sides(TileLower *l, const TileSide sides[2], bool goes_on,
         LLVMValueRef first =
                          gx_add_natural(l->k, group, gx_i32(l->k, i * WARPGROUP_ROWS)),
                      some = coordinates_left(l, m->row, first);
-        left[i] = sides[0].words != NULL ? words_of(l, &sides[0], p.steps, p.times, i)
-                                         : matrices_from(l, &sides[0], m->row, first);
+        left[i] = sides[0].words != NULL
+                      ? words_of(l, &sides[0], p.steps, p.times, i)
+                      : matrices_from(l, &sides[0], m->row, first, WARPGROUP_ROWS);
         if (some == NULL)
             continue;
         if (p.rows == NULL)

@@ -96,7 +96,7 @@ static void lay_out_shared(TileMapping *m, uint32_t factor, const Target *target
     else
         tile_lay_out_factor(m, f);
     f->offset = *bytes;
-    *bytes += tile_aligned(f->bytes);
+    *bytes += tile_aligned(m, f->bytes);
 }
 
 /* The same tile as a factor of another dot: as it lies, read in this one's fragments. */

@@ -275,6 +275,11 @@ static bool choose_warpgroups(TileMapping *m, const uint32_t *warps, const Targe
     return false;
 }
 
+uint32_t tile_shared_align(const TileMapping *m)
+{
+    return m->by_warpgroup ? TILE_SWIZZLE_ALIGN : TILE_SHARED_ALIGN;
+}
+
 uint32_t tile_warpgroup_times(const TileMapping *m)
 {
     return (uint32_t)m->program->dims[m->row].size / WARPGROUP_ROWS /
@@ -313,8 +318,28 @@ static void spread_bits(const TileMapping *m, LinearLayout *l, LinearInput input
     *most -= bits;
 }
 
-/* Matrices of 8 rows, which lie side by side; eight lanes bring one, so that they meet in no bank, and the next ones those
- * of the same rows, so that they read whole sectors. */
+/* Rows of up to 128 bytes, one below the other, whose pieces are xor'ed with the row's number as wgmma's swizzle of that
+ * width has it, so that pieces of a row lie in different banks, and so do pieces of 8 rows above each other; what is
+ * longer lies in several such columns. */
+static void lay_out_lines(TileMapping *m, TileFactor *f, uint32_t slow)
+{
+    enum { ROWS_LOG2 = 3 /* of a matrix; pieces of the widest row */ };
+    const TileDim *dims = m->program->dims;
+    uint32_t all = tile_log2(dims[f->fast].size) - WARPGROUP_PIECE_LOG2,
+             pieces = all < ROWS_LOG2 ? all : ROWS_LOG2,
+             turned = WARPGROUP_PIECE_LOG2 + ROWS_LOG2; /* of an offset, by 128 bytes */
+    LinearLayout l = along(m, LINEAR_OFFSET, f->fast, WARPGROUP_PIECE_LOG2 + pieces);
+    l = times(l, along(m, LINEAR_OFFSET, slow, tile_log2(dims[slow].size)));
+    l = times(l, along(m, LINEAR_OFFSET, f->fast, all - pieces));
+    uint32_t piece = linear_shift(&l, f->fast) + WARPGROUP_PIECE_LOG2;
+    for (uint32_t i = 0; i < pieces; i++)
+        l.columns[turned + i] |= UINT32_C(1) << (piece + i);
+    f->shared = l;
+    f->line = pieces == 0 ? 0 : UINT32_C(16) << pieces;
+}
+
+/* Lanes that follow each other bring the pieces of a row: a whole line of device memory, which copies store at once where
+ * its pieces meet in no bank. */
 void tile_lay_out_warpgroup(TileMapping *m, TileFactor *f)
 {
     const TileProgram *p = m->program;
@@ -324,17 +349,14 @@ void tile_lay_out_warpgroup(TileMapping *m, TileFactor *f)
              slow_bits = tile_log2(p->dims[slow].size), across = WARPGROUP_PIECE_LOG2,
              down = 0, lanes = WARPGROUP_PIECE_LOG2, warps = tile_log2(tile_warps(m)),
              most = LINEAR_MOST_BITS;
-    f->shared = along(m, LINEAR_OFFSET, fast, WARPGROUP_PIECE_LOG2);
-    f->shared = times(f->shared, along(m, LINEAR_OFFSET, slow, slow_bits));
-    f->shared =
-        times(f->shared, along(m, LINEAR_OFFSET, fast, fast_bits - WARPGROUP_PIECE_LOG2));
+    lay_out_lines(m, f, slow);
     LinearLayout l = along(m, LINEAR_REGISTER, fast, WARPGROUP_PIECE_LOG2);
-    spread_bits(m, &l, LINEAR_LANE, slow, &down, slow_bits, &lanes);
-    lanes = LANE_BITS - WARPGROUP_PIECE_LOG2;
     spread_bits(m, &l, LINEAR_LANE, fast, &across, fast_bits, &lanes);
+    lanes += LANE_BITS - WARPGROUP_PIECE_LOG2;
     spread_bits(m, &l, LINEAR_LANE, slow, &down, slow_bits, &lanes);
-    spread_bits(m, &l, LINEAR_WARP, fast, &across, fast_bits, &warps);
+    spread_bits(m, &l, LINEAR_LANE, fast, &across, fast_bits, &lanes);
     spread_bits(m, &l, LINEAR_WARP, slow, &down, slow_bits, &warps);
+    spread_bits(m, &l, LINEAR_WARP, fast, &across, fast_bits, &warps);
     l = times(l, copies(m, warps));
     spread_bits(m, &l, LINEAR_REGISTER, fast, &across, fast_bits, &most);
     spread_bits(m, &l, LINEAR_REGISTER, slow, &down, slow_bits, &most);
@@ -603,7 +625,7 @@ static void lay_out_stage(TileMapping *m)
         if (f->is_held)
             continue;
         f->offset = m->stage_bytes;
-        m->stage_bytes += tile_aligned(f->bytes);
+        m->stage_bytes += tile_aligned(m, f->bytes);
     }
     if (m->shared_bytes < m->stages * m->stage_bytes)
         m->shared_bytes = m->stages * m->stage_bytes;

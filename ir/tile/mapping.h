@@ -14,7 +14,10 @@
 #include "ir/tile/tile.h"
 
 /* Where shared memory of a tile begins, and each factor of a stage. */
-enum { TILE_SHARED_ALIGN = 128 };
+enum {
+    TILE_SHARED_ALIGN = 128,
+    TILE_SWIZZLE_ALIGN = 1024 /* of factors of wgmma: swizzles go by address */
+};
 
 typedef struct TileFactor {
     TileOp *value;  /* operand of the dot */
@@ -30,6 +33,8 @@ typedef struct TileFactor {
     LinearLayout shared;    /* where it lies */
     LinearLayout fragment;  /* what each thread needs of it */
     uint64_t offset, bytes; /* in a stage */
+    uint32_t
+        line; /* of wgmma: bytes of a row whose pieces are swizzled, 32, 64 or 128; 0: matrices lie side by side */
 } TileFactor;
 
 /* A result: the value is brought to the layout in which it is stored at `exchange`, an operation on the way from
@@ -50,8 +55,8 @@ typedef struct TileMapping {
     const TensorCore *core;
     uint32_t row, column, term; /* dimensions: the instruction's m, n, k */
     uint32_t warps[2];          /* of the block along row and column; powers of two */
-    /* Four warps that follow each other along the rows multiply together, by wgmma, factors in shared memory: matrices of 8
-     * rows of 16 bytes, rows side by side; 64 rows, then the same warps' next 64. In a chain of dots the outer ones' first
+    /* Four warps that follow each other along the rows multiply together, by wgmma, factors in shared memory, as its
+     * swizzles have them; 64 rows, then the same warps' next 64. In a chain of dots the outer ones' first
      * factors are in registers, and all dots are so or none. */
     bool by_warpgroup;
     uint32_t slices;       /* times so many, which share a tile's terms; a power of two */
@@ -108,6 +113,8 @@ TileMapping *tile_map(Arena *a, const TileProgram *p, const uint32_t warps[3],
 
 /* Times 64 rows that four warps multiply by wgmma. */
 uint32_t tile_warpgroup_times(const TileMapping *m);
+/* Of stages and factors, in bytes. */
+uint32_t tile_shared_align(const TileMapping *m);
 /* Products of a step go on while the next one's begin: one more stage is read meanwhile. */
 bool tile_steps_overlap(const TileMapping *m);
 /* Steps from the one that is multiplied to the one whose factors are brought meanwhile; 0: they are its own stage. */

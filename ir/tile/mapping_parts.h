@@ -2,13 +2,14 @@
 #ifndef GXC_IR_TILE_MAPPING_PARTS_H
 #define GXC_IR_TILE_MAPPING_PARTS_H
 
+#include "ir/base/divide.h"
 #include "ir/tile/mapping.h"
 
 enum { TILE_MOST_VECTOR = 128 /* bits of an access */ };
 
-static inline uint64_t tile_aligned(uint64_t bytes)
+static inline uint64_t tile_aligned(const TileMapping *m, uint64_t bytes)
 {
-    return (bytes + TILE_SHARED_ALIGN - 1) / TILE_SHARED_ALIGN * TILE_SHARED_ALIGN;
+    return (uint64_t)round_up((int64_t)bytes, tile_shared_align(m));
 }
 
 static inline uint32_t tile_log2(int64_t n)

@@ -152,6 +152,7 @@ unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kin
 /* A factor of wgmma or tcgen05.mma in shared memory, matrices of 8 rows of 16 bytes: warpgroup.c. */
 typedef struct Matrices {
     uint64_t offset, lead, stride;
+    uint32_t line; /* bytes of a row whose pieces are swizzled; 0: none */
     bool is_transposed, is_f16;
     uint32_t
         *marks; /* of each 16 bytes of shared memory, in place of who reads; NULL: none */

@@ -29,6 +29,10 @@ enum {
     FORM_REGISTERS = 4096,
     FORM_GOES_ON = 16384,
     FORM_PLACE = 16, /* bits before it */
+    FORM_MOST_PLACE = 256,
+    FORM_LINE = 24,
+    FORM_RIGHT_LINE = 26,
+    FORM_LINES = 4,
     FORM_WORDS = PRODUCT_WORDS,
     STEP_WORDS = 4,
     MOST_STEPS = 16 /* of a factor in registers */
@@ -50,23 +54,37 @@ static float number_of(const Matrices *m, const unsigned char *row, uint32_t i)
     return m->is_f16 ? number_f16_to_float(code) : number_bf16_to_float(code);
 }
 
+/* PTX ISA, "Strides" and "Canonical layouts": where a row of the matrix has its 16 bytes that is number `down` along the
+ * side and `across` along the terms, of the step. Of the pieces of a swizzled row which one is that depends on the address:
+ * bits 4 and up are xor'ed with bits 7 and up, as many as say which piece it is. */
+static uint64_t row_place(const Matrices *m, uint32_t step, uint32_t down,
+                          uint32_t across, uint32_t row)
+{
+    enum { PIECE_BITS = 4, ROW_BITS = 7 };
+    uint64_t at = m->offset, pieces = m->line / ROW_BYTES;
+    if (m->line == 0)
+        return at + down * m->stride + (2 * step + across) * m->lead + row * ROW_BYTES;
+    uint64_t term = 2 * step + across, piece = m->is_transposed ? down : term,
+             group = m->is_transposed ? term : down;
+    at += piece / pieces * m->lead + piece % pieces * ROW_BYTES + row * m->line +
+          group * m->stride;
+    return at ^ (at >> ROW_BITS & (pieces - 1)) << PIECE_BITS;
+}
+
 void matrices_read(Engine *e, Thread *readers, uint32_t apart, const Matrices *m,
                    uint32_t step, uint32_t first, uint32_t count, double *out)
 {
     for (uint32_t i = 0; i < count; i += HALVES) {
         for (uint32_t t = 0; t < TERMS; t += HALVES) {
-            uint64_t at = m->offset + (first + i) / HALVES * m->stride +
-                          (2 * step + t / HALVES) * m->lead;
             for (uint32_t row = 0; row < HALVES; row++) {
+                uint64_t at = row_place(m, step, (first + i) / HALVES, t / HALVES, row);
                 Thread *reader = &readers[row * apart];
-                const unsigned char *p =
-                    matrix_row(e, reader, at + (uint64_t)row * ROW_BYTES,
-                               m->marks != NULL ? ACCESS_LOOK : GXEMU_READ);
+                const unsigned char *p = matrix_row(
+                    e, reader, at, m->marks != NULL ? ACCESS_LOOK : GXEMU_READ);
                 if (reader->view.checks != 0)
-                    fence_check(&reader->view, at + (uint64_t)row * ROW_BYTES, ROW_BYTES,
-                                reader->site);
+                    fence_check(&reader->view, at, ROW_BYTES, reader->site);
                 if (m->marks != NULL)
-                    m->marks[at / ROW_BYTES + row] = m->mark;
+                    m->marks[at / ROW_BYTES] = m->mark;
                 for (uint32_t j = 0; j < HALVES; j++) {
                     uint32_t term = t + (m->is_transposed ? row : j),
                              side = i + (m->is_transposed ? j : row);
@@ -133,11 +151,23 @@ static void move_sums(Thread *warp, uint32_t before, uint32_t columns, float *su
     }
 }
 
+static uint32_t place_of(uint32_t form)
+{
+    return form >> FORM_PLACE & (FORM_MOST_PLACE - 1);
+}
+
+/* Bytes of a swizzled row; 0: it is none. */
+static uint32_t line_of(uint32_t form, uint32_t bits)
+{
+    uint32_t number = form >> bits & (FORM_LINES - 1);
+    return number == 0 ? 0 : (uint32_t)ROW_BYTES << number;
+}
+
 /* false: no such instruction. */
 static bool form_is_good(Engine *e, const Thread *warp, uint32_t form, uint32_t steps)
 {
     enum { MOST_SUMS = 128 /* of a thread that waits for several */ };
-    uint32_t columns = form % FORM_COLUMNS, place = form >> FORM_PLACE;
+    uint32_t columns = form % FORM_COLUMNS, place = place_of(form);
     bool has_words = (form & FORM_REGISTERS) != 0, goes_on = (form & FORM_GOES_ON) != 0;
     if (columns != 0 && columns % HALVES == 0 && columns <= MOST_COLUMNS &&
         !(has_words && (steps > MOST_STEPS || (form & FORM_TRANSPOSED) != 0)) &&
@@ -162,6 +192,8 @@ static void read_factors(Engine *e, Thread *warp, const uint32_t *words, uint32_
     Matrices x = matrices_of(&words[LEFT], (words[0] & FORM_TRANSPOSED) != 0, is_f16),
              y = matrices_of(&words[RIGHT], (words[0] & FORM_RIGHT_TRANSPOSED) != 0,
                              is_f16);
+    x.line = line_of(words[0], FORM_LINE);
+    y.line = line_of(words[0], FORM_RIGHT_LINE);
     if ((words[0] & FORM_REGISTERS) != 0)
         read_registers(warp, is_f16, step, f->a);
     else
@@ -226,7 +258,7 @@ void warp_wgmma_wait(Engine *e, Thread *warp)
     uint32_t left = warp->call.number < p->count ? warp->call.number : p->count,
              done = p->count - left;
     for (uint32_t i = 0; i < done; i++)
-        multiply(e, warp, p->words[i], p->words[i][0] >> FORM_PLACE);
+        multiply(e, warp, p->words[i], place_of(p->words[i][0]));
     memmove(p->words, p->words[done], left * sizeof *p->words);
     p->count = left;
 }

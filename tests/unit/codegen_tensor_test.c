@@ -1,5 +1,6 @@
 /* Kernels written by hand on the gx operations of tensor cores, matrices and asynchronous copies: every row of
  * tensor_cores.def assembles for the targets that have it and is refused for the others; the emulator runs them. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,20 +118,29 @@ static void others_are_refused(void **state)
 
 /* Four warps, though the block has one: what is made of it, not what it does. */
 static Kernel *wide_kernel(HandKernels *f, const char *name, bool is_right,
-                           bool has_words)
+                           bool has_words, uint32_t line)
 {
     Kernel *k = start(f, name);
-    LLVMValueRef sums[8], words[GX_WGMMA_WORDS];
-    uint32_t shared = gx_shared_alloc(k, 4096, 128);
+    LLVMValueRef sums[8], words[2 * GX_WGMMA_WORDS];
+    uint32_t shared = gx_shared_alloc(k, 8192, 1024);
     for (int i = 0; i < 8; i++)
         sums[i] = LLVMConstNull(LLVMFloatTypeInContext(k->context));
     gx_proxy_fence(k);
     gx_barrier(k);
-    for (int i = 0; i < GX_WGMMA_WORDS; i++)
+    for (int i = 0; i < 2 * GX_WGMMA_WORDS; i++)
         words[i] = gx_tid(k, 0);
-    GxMatrices a = {gx_i32(k, shared), 1024, 128, !is_right, has_words ? words : NULL},
-               b = {gx_i32(k, shared + 2048), 256, 128, is_right, NULL};
-    gx_wgmma(k, DT_F16, 16, 1, &a, &b, sums);
+    GxMatrices a = {.offset = gx_i32(k, shared),
+                    .lead = 1024,
+                    .stride = line != 0 ? 8 * line : 128,
+                    .line = line,
+                    .is_transposed = !is_right},
+               b = {.offset = gx_i32(k, shared + 2048),
+                    .lead = 256,
+                    .stride = 128,
+                    .is_transposed = is_right};
+    if (has_words)
+        a.words = words;
+    gx_wgmma(k, DT_F16, 16, 2, &a, &b, sums);
     store_registers(k, sums, 8);
     kernel_finish(k);
     return k;
@@ -141,17 +151,33 @@ static void warpgroups_are_of_one_gpu(void **state)
     HandKernels *f = *state;
     Target target;
     assert_true(target_find("sm_90a", &target));
-    Kernel *k = wide_kernel(f, "wide", false, false);
+    Kernel *k = wide_kernel(f, "wide", false, false, 0);
     const char *ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
     assert_non_null(strstr(ptx, "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16"));
     assert_non_null(strstr(ptx, "add, 1, 1, 1, 0;")); /* transposed */
-    k = wide_kernel(f, "wide_right", true, false);
+    k = wide_kernel(f, "wide_right", true, false, 0);
     ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
     assert_non_null(strstr(ptx, "add, 1, 1, 0, 1;"));
-    k = wide_kernel(f, "wide_registers", true, true);
+    k = wide_kernel(f, "wide_registers", true, true, 0);
     ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
     assert_non_null(strstr(ptx, "}, right, add, 1, 1, 1;"));
-    k = wide_kernel(f, "wide_refused", false, false);
+    /* PTX ISA, "Matrix Descriptor Format": strides from bits 16 and 32 on in 16 bytes, the swizzle's mode in bits 62, 63;
+     * a second step of 16 terms along rows is 32 bytes further, else two groups of 8 rows */
+    static const uint64_t modes[][2] = {{32, 3}, {64, 2}, {128, 1}};
+    for (int i = 0; i < 6; i++) {
+        uint32_t line = (uint32_t)modes[i / 2][0];
+        uint64_t apart = UINT64_C(1024) / 16 << 16 | (uint64_t)line * 8 / 16 << 32 |
+                         modes[i / 2][1] << 62;
+        k = wide_kernel(f, arena_printf(f->arena, "wide_line%d", i), i % 2, false, line);
+        ptx = backend_ptx(f->backend, &k, 1, &target, f->cuda.ptx);
+        assert_non_null(
+            strstr(ptx, arena_printf(f->arena, ", %" PRId64, (int64_t)apart)));
+        unsigned step = i % 2 == 0 ? line : line == 32 ? 1024 / 16 : 2, got = 0;
+        const char *second = strstr(strstr(ptx, "add.s64 left") + 1, "add.s64 left");
+        assert_int_equal(sscanf(second, "add.s64 left, %%rd%*u, %u;", &got), 1);
+        assert_int_equal(got, step);
+    }
+    k = wide_kernel(f, "wide_refused", false, false, 0);
     assert_non_null(strstr(hand_kernels_refusal(f, k, "sm_90"), "sm_90 with PTX"));
 }
 
