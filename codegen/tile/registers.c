@@ -122,13 +122,15 @@ static uint32_t same_bits_of_load(const TileLower *l, const TileOp *op,
     return same;
 }
 
-/* Registers [r, r + lanes) of a load; zeros where it is not there. */
+/* Registers [r, r + lanes) of a load; zeros where it is not there. is_there: it is, whatever extents and constraints say. */
 static void load_lanes(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                       uint32_t fast, uint32_t lanes, uint32_t r, LLVMValueRef *out)
+                       uint32_t fast, uint32_t lanes, uint32_t r, bool is_there,
+                       LLVMValueRef *out)
 {
     Emit *e = l->e;
     const IndexExpr *at[EMIT_MOST_RANK];
-    LLVMValueRef ok = tile_is_there(l, op, layout, op->dims, r), zeros[MOST_LANES];
+    LLVMValueRef ok = is_there ? NULL : tile_is_there(l, op, layout, op->dims, r),
+                 zeros[MOST_LANES];
     for (uint32_t i = 0; i < lanes; i++)
         zeros[i] = LLVMConstNull(emit_type(l->k, op->dtype));
     GxIf inside;
@@ -144,13 +146,13 @@ static void load_lanes(TileLower *l, const TileOp *op, const LinearLayout *layou
 }
 
 static void make_load(TileLower *l, const TileOp *op, const LinearLayout *layout,
-                      RegisterWindow w, LLVMValueRef *out)
+                      RegisterWindow w, bool is_there, LLVMValueRef *out)
 {
     uint32_t fast, lanes = UINT32_C(1) << load_vector(l, op, layout, &fast),
                    same = same_bits_of_load(l, op, layout);
     for (uint32_t r = w.first; r < w.end; r += lanes) {
         if ((r & same) == 0)
-            load_lanes(l, op, layout, fast, lanes, r, &out[r]);
+            load_lanes(l, op, layout, fast, lanes, r, is_there, &out[r]);
         else
             memcpy(&out[r], &out[r & ~same], lanes * sizeof *out);
     }
@@ -433,7 +435,7 @@ static void make(TileLower *l, const TileOp *op, const LinearLayout *layout,
     }
     switch (op->kind) {
     case TILE_LOAD:
-        make_load(l, op, layout, w, out);
+        make_load(l, op, layout, w, false, out);
         return;
     case TILE_INDEX:
     case TILE_IN_RANGE:
@@ -588,32 +590,67 @@ static void unpack(TileLower *l, LoweredTile *t)
         t->registers[r] = t->registers[r & ~same];
 }
 
-/* All loads stand in one branch, behind which narrow elements are whole words: apart, each would take a register
- * until it is used. */
+/* i1: all that a load's registers name is there; NULL: always. */
+static LLVMValueRef all_is_there(TileLower *l, const TileOp *op,
+                                 const LinearLayout *layout)
+{
+    uint32_t fast, lanes = UINT32_C(1) << load_vector(l, op, layout, &fast),
+                   same = same_bits_of_load(l, op, layout);
+    LLVMValueRef all = NULL;
+    for (uint32_t r = 0; r < register_count(layout); r += lanes) {
+        LLVMValueRef ok =
+            (r & same) == 0 ? tile_is_there(l, op, layout, op->dims, r) : NULL;
+        if (ok != NULL)
+            all = all == NULL ? ok : LLVMBuildAnd(l->k->builder, all, ok, "");
+    }
+    return all;
+}
+
+/* Loads a tile; narrow elements become whole words at once: apart, each would take a register until it is used. */
+static void load_words(TileLower *l, const TileOp *op, const LinearLayout *layout,
+                       const uint32_t *numbers, uint32_t count, bool is_there,
+                       LLVMValueRef *words)
+{
+    uint32_t all = per_word(op->dtype);
+    LLVMValueRef *values = ARENA_ARRAY(l->k->arena, LLVMValueRef, register_count(layout));
+    make_load(l, op, layout, (RegisterWindow){0, register_count(layout)}, is_there,
+              values);
+    for (uint32_t i = 0; i < count; i += all) {
+        uint32_t left = count - i < all ? count - i : all;
+        words[i / all] = all == 1 ? values[numbers[i]]
+                                  : pack_word(l, op->dtype, values, &numbers[i], left);
+    }
+}
+
+/* All loads stand in one branch: where each has its own, it is waited for before the next one begins. Only where some are
+ * not there do they have one each. */
 static void load_ahead(TileLower *l, const TileOp *op, const LinearLayout *layout,
                        LLVMValueRef condition)
 {
     Arena *a = l->k->arena;
-    uint32_t *numbers, all = per_word(op->dtype), n = 0,
-                       same = same_bits_of_load(l, op, layout),
-                       count = distinct_registers(l, layout, same, &numbers);
-    LLVMValueRef *values = ARENA_ARRAY(a, LLVMValueRef, register_count(layout)),
-                 *words = ARENA_ARRAY(a, LLVMValueRef, count),
-                 *zeros = ARENA_ARRAY(a, LLVMValueRef, count);
+    uint32_t *numbers, all = per_word(op->dtype), same = same_bits_of_load(l, op, layout),
+                       count = distinct_registers(l, layout, same, &numbers),
+                       n = (count + all - 1) / all;
+    LLVMValueRef *words = ARENA_ARRAY(a, LLVMValueRef, n),
+                 *some = ARENA_ARRAY(a, LLVMValueRef, n),
+                 *zeros = ARENA_ARRAY(a, LLVMValueRef, n);
+    for (uint32_t i = 0; i < n; i++)
+        zeros[i] =
+            LLVMConstNull(all == 1 ? emit_type(l->k, op->dtype) : gx_int_type(l->k, 32));
     /* what an index reads is made before the branch, where all may use it */
     for (uint32_t i = 0; i < op->operand_count; i++) {
         LinearLayout own = layout_of(op->operands[i], layout);
         tile_registers(l, op->operands[i], &own);
     }
-    GxIf inside;
+    GxIf inside, whole;
     emit_if_begin(l->e, &inside, condition);
-    make_load(l, op, layout, (RegisterWindow){0, register_count(layout)}, values);
-    for (uint32_t i = 0; i < count; i += all) {
-        uint32_t left = count - i < all ? count - i : all;
-        words[n] = all == 1 ? values[numbers[i]]
-                            : pack_word(l, op->dtype, values, &numbers[i], left);
-        zeros[n] = LLVMConstNull(LLVMTypeOf(words[n]));
-        n++;
+    LLVMValueRef there = all_is_there(l, op, layout);
+    emit_if_begin(l->e, &whole, there);
+    load_words(l, op, layout, numbers, count, true, words);
+    if (there != NULL) {
+        emit_if_else(l->e, &whole, words, n);
+        load_words(l, op, layout, numbers, count, false, some);
+        emit_if_end(l->e, &whole, some, n, words);
     }
     emit_if_end_or(l->e, &inside, words, zeros, n);
     remember(l, op, layout, NULL, words, n);
