@@ -536,22 +536,31 @@ static const char *rows_refused(const KernelDesign *d)
                : refuse_text(d, "\"stages\" must be 1, found %lld", (long long)c->stages);
 }
 
+/* Before anything that lays out shared memory by it. */
+static const char *depth_refused(const KernelDesign *d)
+{
+    int64_t depth = d->config.depth, channels = d->plan.wide->channels;
+    return depth % TAPS_STEP == 0 && channels % depth == 0
+               ? NULL
+               : refuse_text(d,
+                             "\"depth\" %lld must be a multiple of %d and divide %lld "
+                             "channels",
+                             (long long)depth, TAPS_STEP, (long long)channels);
+}
+
 const char *refuse_wide_convolution(const KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
     const KernelConfig *c = &d->config;
-    const char *wrong = c->by_places          ? wide_places_refused(d)
-                        : p->in_tensor_memory ? wide_tensor_refused(d)
-                                              : tile_refused(d);
+    const char *wrong = p->pieces == 0 ? depth_refused(d) : NULL;
+    if (wrong == NULL)
+        wrong = c->by_places          ? wide_places_refused(d)
+                : p->in_tensor_memory ? wide_tensor_refused(d)
+                                      : tile_refused(d);
     if (wrong != NULL)
         return wrong;
     if (p->pieces != 0)
         return rows_refused(d);
-    if (c->depth % TAPS_STEP != 0 || p->channels % c->depth != 0)
-        return refuse_text(d,
-                           "\"depth\" %lld must be a multiple of %d and divide %lld "
-                           "channels",
-                           (long long)c->depth, TAPS_STEP, (long long)p->channels);
     if (c->stages < 2)
         return refuse_text(d, "\"stages\" must be 2 or more, found %lld",
                            (long long)c->stages);
