@@ -143,5 +143,7 @@ LLVMValueRef scalar_convert_value(Kernel *k, LLVMValueRef value, DType from, DTy
 /* The same for `lanes` neighbours. */
 void scalar_convert_lanes(Kernel *k, DType from, DType to, uint32_t lanes,
                           const LLVMValueRef *in, LLVMValueRef *out);
+/* Of a float: a signed integer that grows from -NaN over -inf, -0, +0, inf to NaN. */
+LLVMValueRef scalar_total_key(Kernel *k, LLVMValueRef x, DType t);
 
 #endif

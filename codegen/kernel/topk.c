@@ -27,14 +27,7 @@ typedef struct TopK {
 /* A number whose signed order (unsigned: of unsigned types) is the total order of the type. */
 static LLVMValueRef order_key(Emit *e, DType t, LLVMValueRef v)
 {
-    LLVMBuilderRef b = e->k->builder;
-    unsigned bits = dtype_info[t].bits;
-    if (!dtype_is_float(t))
-        return v;
-    LLVMTypeRef type = gx_int_type(e->k, bits);
-    v = LLVMBuildBitCast(b, v, type, "");
-    LLVMValueRef sign = LLVMBuildAShr(b, v, LLVMConstInt(type, bits - 1, 0), "");
-    return LLVMBuildXor(b, v, LLVMBuildLShr(b, sign, LLVMConstInt(type, 1, 0), ""), "");
+    return dtype_is_float(t) ? scalar_total_key(e->k, v, t) : v;
 }
 
 static LLVMValueRef compare(Emit *e, const SortOrder *order, const LLVMValueRef *a,

@@ -160,12 +160,15 @@ LLVMValueRef real_is_finite(const ScalarCall *c)
     return f_compare(c->k, LLVMRealOLT, f_abs(c->k, c->x[0]), infinity);
 }
 
-/* A signed integer that grows from -NaN over -inf, -0, +0, inf to NaN. */
-static LLVMValueRef total_key(Kernel *k, LLVMValueRef x, DType t)
+LLVMValueRef scalar_total_key(Kernel *k, LLVMValueRef x, DType t)
 {
     LLVMBuilderRef b = k->builder;
+    if (dtype_info[t].bits == 6) {
+        x = scalar_widen(k, x, t);
+        t = DT_F32;
+    }
     const DTypeInfo *f = &dtype_info[t];
-    LLVMTypeRef type = gx_int_type(k, f->bits == 6 ? 8 : f->bits);
+    LLVMTypeRef type = gx_int_type(k, f->bits);
     LLVMValueRef bits = LLVMBuildBitCast(b, x, type, "");
     LLVMValueRef lowest = LLVMConstInt(type, (uint64_t)1 << (f->bits - 1), 0);
     LLVMValueRef all = LLVMConstInt(type, f->bits - 1, 0), one = i_number(bits, 1);
@@ -191,11 +194,10 @@ static LLVMValueRef compare_total(const ScalarCall *c)
     ScalarCall keys = *c;
     const Instruction *const *from = (const Instruction *const *)c->inst->operands;
     DType a = from[0]->shape->dtype, b = from[1]->shape->dtype;
-    bool as_they_are = a == b && dtype_info[a].bits != 6;
     keys.type = DT_S64; /* any signed type */
     for (unsigned i = 0; i < 2; i++)
-        keys.x[i] = total_key(c->k, as_they_are ? c->operands[i] : c->x[i],
-                              as_they_are ? a : c->type);
+        keys.x[i] = scalar_total_key(c->k, a == b ? c->operands[i] : c->x[i],
+                                     a == b ? a : c->type);
     return int_compare(&keys);
 }
 

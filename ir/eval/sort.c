@@ -31,6 +31,11 @@ static uint64_t order_key(DType t, const void *element, bool zeros_equal)
         return bits == sign ? 0 : ((bits & sign) != 0 ? ~bits & mask : bits | sign) + 1;
     if (zeros_equal && bits == sign)
         bits = 0;
+    uint64_t infinity = (sign - 1) >> dtype_info[t].mantissa_bits
+                                          << dtype_info[t].mantissa_bits;
+    if (dtype_info[t].special == SPECIAL_IEEE && width == 8 &&
+        (bits & ~sign) > infinity) /* their NaNs have no payload */
+        bits = (bits & sign) | (infinity + 1);
     return (bits & sign) != 0 ? ~bits & mask : bits | sign;
 }
 
