@@ -123,7 +123,8 @@ static Instruction *origin(Instruction *x)
 static bool describe_dequantised(Instruction *operand, Factor *f)
 {
     Instruction *product = origin(operand);
-    if (product->op != OP_MULTIPLY || !shape_is_row_major(product->shape))
+    if (product->op != OP_MULTIPLY || product->shape->dtype == DT_F16 ||
+        !shape_is_row_major(product->shape))
         return false;
     for (uint32_t i = 0; i < 2; i++) {
         Instruction *x = origin(product->operands[i]);

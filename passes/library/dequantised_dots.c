@@ -8,6 +8,8 @@
  *       d = bf16[64,64] convert(multiply(p, f32[64,64] broadcast(convert(s))))
  *
  * Needs: laid out. Keeps: values but for roundings, of which there are fewer. Ends: one sweep. */
+#include <math.h>
+
 #include "ir/kernel/matmul.h"
 #include "ir/literal.h"
 #include "passes/fusion/fusion.h"
@@ -41,6 +43,21 @@ static bool is_even(const Instruction *dot, uint32_t side, const Instruction *x)
     return true;
 }
 
+/* No product of a value of type `of` and the scale is infinite or 0 for its rounding: bf16 has the exponents of f32, f16
+ * has them where the scale is a number that is known. */
+static bool stays_finite(const Instruction *scale, DType of)
+{
+    double greatest = of == DT_F8E5M2 ? 57344 : 448;
+    double least = of == DT_F8E5M2 ? 0x1p-16 : 0x1p-9;
+    const Instruction *x = scale->operands[0];
+    if (scale->shape->dtype != DT_F16)
+        return true;
+    if (x->op != OP_CONSTANT || x->shape->rank != 0 || x->literal->elided)
+        return false;
+    double size = fabs(literal_double(x->literal, 0));
+    return size * greatest <= 65504 && size * least >= 0x1p-24;
+}
+
 static bool describe(const Instruction *dot, uint32_t side, Dequantised *out)
 {
     Instruction *operand = dot->operands[side];
@@ -56,7 +73,7 @@ static bool describe(const Instruction *dot, uint32_t side, Dequantised *out)
     if (out->x->op != OP_CONVERT || !dtype_is_ofp8(out->x->operands[0]->shape->dtype))
         return false;
     out->x = out->x->operands[0];
-    return true;
+    return out->scale == NULL || stays_finite(out->scale, out->x->shape->dtype);
 }
 
 static Instruction *converted(Instruction *like, Instruction *x, DType to)
