@@ -143,6 +143,16 @@ static void copy(void *out, const void *const *in, size_t n, const ScalarKernel 
     memcpy(out, in[0], n * dtype_storage_bytes(k->in));
 }
 
+/* Only the sign changes, NaN keeps its payload. */
+static void sign_of_half(void *out, const void *const *in, size_t n,
+                         const ScalarKernel *k)
+{
+    const uint16_t *a = in[0], sign = UINT16_C(1) << 15;
+    uint16_t *r = out;
+    for (size_t i = 0; i < n; i++)
+        r[i] = k->op == OP_ABS ? a[i] & (uint16_t)~sign : a[i] ^ sign;
+}
+
 static void zero(void *out, const void *const *in, size_t n, const ScalarKernel *k)
 {
     (void)in;
@@ -315,6 +325,10 @@ static void choose_float(OpCode op, DType in, bool exact, ScalarKernel *k)
     DType wide = small ? DT_F32 : in;
     if (op == OP_REAL || op == OP_IMAG) {
         k->run = op == OP_REAL ? copy : zero;
+        return;
+    }
+    if (dtype_is_half(in) && (op == OP_ABS || op == OP_NEGATE)) {
+        k->run = sign_of_half;
         return;
     }
     if (op == OP_REDUCE_PRECISION) {

@@ -11,7 +11,8 @@
  * Padding multiplies zeros by the least scale, which is no NaN: it adds nothing. A dot of too few
  * tiles for the GPU is split along k, into sums of f32 that are added up.
  *
- * Needs: nothing. Keeps: values, up to the order of sums. Ends: what a rule makes, no rule takes,
+ * Needs: nothing. Keeps: values, up to the order of sums, where no scale has a sign: tensor cores read none of f8e4m3fn,
+ * and quantisation makes none. Ends: what a rule makes, no rule takes,
  * but for a scaled-dot that is split, which is marked. */
 #include "passes/library/library.h"
 

@@ -155,6 +155,17 @@ static void test_nan_form(void **state)
     k = kernel(OP_NEGATE, DT_F32, DT_F32, false);
     k.run(&r, (const void *[]){&r}, 1, &k);
     assert_int_equal(r, 0xffc00000);
+    /* a sign that changes leaves the payload, of every width */
+    static const DType halves[] = {DT_F16, DT_BF16};
+    for (size_t i = 0; i < 2; i++) {
+        uint16_t nan = 0xffd3, out;
+        k = kernel(OP_NEGATE, halves[i], halves[i], false);
+        k.run(&out, (const void *[]){&nan}, 1, &k);
+        assert_int_equal(out, 0x7fd3);
+        k = kernel(OP_ABS, halves[i], halves[i], false);
+        k.run(&out, (const void *[]){&nan}, 1, &k);
+        assert_int_equal(out, 0x7fd3);
+    }
 }
 
 static void test_int(void **state)
