@@ -108,6 +108,7 @@ Emit *emitter_begin(const EmitterInput *in)
     if (in->begun != NULL)
         *in->begun = k;
     k->contract = in->contract;
+    k->resident_blocks = g->resident_blocks;
     k->at = in->fusion->name;
     kernel_set_lines(k, in->lines, in->fusion->span);
     return emit_begin(k, comp, fusion_parameter_args(in->arena, comp),

@@ -3,26 +3,8 @@
  * depends on it - later reductions of the row, a result with an element for each column - is made in
  * the same kernel. */
 #include "codegen/element/reducer.h"
-#include "codegen/kernel/distribution.h"
-#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/rows.h"
 #include "codegen/kernel/threads.h"
-#include "ir/kernel/reduction.h"
-
-typedef struct Rows {
-    const EmitterInput *in;
-    const ReductionPlan *plan;
-    Kernel *k;
-    Emit *e;
-    uint32_t lanes;        /* columns of an access */
-    uint32_t group;        /* threads of a row */
-    LLVMValueRef thread;   /* index: number in the group */
-    LLVMValueRef number;   /* i32: the same */
-    LLVMValueRef local;    /* i32: the block's row */
-    LLVMValueRef in_range; /* i1: the row exists; NULL: always */
-    const IndexExpr *row;
-    bool keeps; /* what it reads of the row, in registers */
-    DistributionKept kept;
-} Rows;
 
 typedef struct Stage {
     Rows *rows;
@@ -33,9 +15,8 @@ typedef struct Stage {
 
 /* -- loops over the columns --------------------------------------------------------------------- */
 
-/* Accesses of `lanes` columns, one item each. user is body's. */
-static void for_columns(Rows *r, bool in_order, DistributionFn *body, const void *user,
-                        LLVMValueRef *carried, unsigned count)
+void rows_for_columns(Rows *r, bool in_order, DistributionFn *body, const void *user,
+                      LLVMValueRef *carried, unsigned count)
 {
     Distribution s = {.thread = r->thread,
                       .threads = r->group,
@@ -47,7 +28,7 @@ static void for_columns(Rows *r, bool in_order, DistributionFn *body, const void
     r->e->lanes = 1;
 }
 
-static const IndexExpr *column_of(const Rows *r, const IndexExpr *item)
+const IndexExpr *rows_column(const Rows *r, const IndexExpr *item)
 {
     return ix_add(r->e->ix, ix_mul(r->e->ix, item, r->lanes), emit_lane(r->e));
 }
@@ -61,7 +42,7 @@ static void accumulate(Emit *e, const void *user, const IndexExpr *item,
 {
     const Stage *s = user;
     const Rows *r = s->rows;
-    const IndexExpr *column = column_of(r, item);
+    const IndexExpr *column = rows_column(r, item);
     for (uint32_t h = 0; h < s->count; h++) {
         const Reducer *reducer = &s->reducers[h];
         const IndexExpr *at[EMIT_MOST_RANK];
@@ -197,7 +178,7 @@ static void reduce(Rows *r, const Stage *s)
         reducer_start(&s->reducers[h], v);
         v += s->reducers[h].count;
     }
-    for_columns(r, s->needs_order, accumulate, s, values, s->values);
+    rows_for_columns(r, s->needs_order, accumulate, s, values, s->values);
     Team team = {.threads = r->group, .active = active_threads(r), .thread = r->number};
     v = values;
     for (uint32_t h = 0; h < s->count; h++) {
@@ -217,9 +198,10 @@ static void reduce(Rows *r, const Stage *s)
 }
 
 /* Heroes of one stage go round one loop, as many as its accumulators allow. */
-static void reduce_all(Rows *r)
+uint32_t rows_reduce(Rows *r)
 {
     const ReductionPlan *p = r->plan;
+    uint32_t loops = 0;
     Stage s = {.rows = r, .reducers = ARENA_ARRAY(r->in->arena, Reducer, p->hero_count)};
     for (uint32_t first = 0; first < p->hero_count; first += s.count) {
         s.count = reduction_stage(p, first, r->in->design->config.carried, &s.values);
@@ -229,7 +211,9 @@ static void reduce_all(Rows *r)
             s.needs_order |= reducer_needs_order(&s.reducers[h]);
         }
         reduce(r, &s);
+        loops++;
     }
+    return loops;
 }
 
 /* -- results ----------------------------------------------------------------------------------------- */
@@ -245,7 +229,8 @@ static bool index_in_row(Emit *e, const void *user, const Shape *result,
 {
     const RowIndex *at = user;
     const Rows *r = at->rows;
-    if (reduction_is_full(r->plan, result) != (at->column != NULL))
+    if (at->column != NULL ? !reduction_is_full(r->plan, result)
+                           : !reduction_is_row(r->plan, result))
         return false;
     reduction_result_index(e->ix, r->plan, result, r->row, at->column, index);
     return true;
@@ -257,7 +242,7 @@ static void store_full(Emit *e, const void *user, const IndexExpr *item,
     (void)is_start;
     (void)carried;
     const Rows *r = user;
-    RowIndex at = {r, column_of(r, item)};
+    RowIndex at = {r, rows_column(r, item)};
     emit_results(e, r->in, index_in_row, &at);
 }
 
@@ -274,33 +259,49 @@ static void store_rows(Rows *r)
     gx_if_end(r->k, &first, NULL, 0, NULL);
 }
 
-static void store_all(Rows *r)
+void rows_store(Rows *r)
 {
     bool has_rows = false;
     for (uint32_t i = 0; i < fusion_result_count(r->in->fusion); i++)
-        has_rows |= !reduction_is_full(r->plan, fusion_result(r->in->fusion, i).shape);
+        has_rows |= reduction_is_row(r->plan, fusion_result(r->in->fusion, i).shape);
     GxIf exists;
     if (r->in_range != NULL)
         gx_if_begin(r->k, &exists, r->in_range);
     if (r->plan->has_full)
-        for_columns(r, false, store_full, r, NULL, 0);
+        rows_for_columns(r, false, store_full, r, NULL, 0);
     if (has_rows)
         store_rows(r);
     if (r->in_range != NULL)
         gx_if_end(r->k, &exists, NULL, 0, NULL);
 }
 
-/* Which row and which of its threads this thread is. Threads behind the last row do it once more, as
- * shuffles and barriers need them, and store nothing. */
+/* -- the kernel --------------------------------------------------------------------------------------- */
+
+Rows rows_begin(const EmitterInput *in)
+{
+    const KernelConfig *c = &in->design->config;
+    Rows r = {.in = in,
+              .plan = in->design->plan.reduction,
+              .lanes = (uint32_t)c->lanes.data[0],
+              .group = (uint32_t)c->group,
+              .keeps = c->keep_row};
+    r.e = emitter_begin(in);
+    r.k = r.e->k;
+    LLVMBuilderRef b = r.k->builder;
+    LLVMValueRef tid = gx_tid(r.k, 0), group = gx_i32(r.k, r.group);
+    r.number = LLVMBuildURem(b, tid, group, "");
+    r.thread = to_index(r.e, r.number);
+    r.local = LLVMBuildUDiv(b, tid, group, "");
+    return r;
+}
+
+/* Which row this thread has. Threads behind the last row do it once more, as shuffles and barriers need them, and
+ * store nothing. */
 static void find_row(Rows *r, uint32_t rows_per_block)
 {
     Emit *e = r->e;
     Kernel *k = r->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef tid = gx_tid(k, 0), group = gx_i32(k, r->group);
-    r->number = LLVMBuildURem(b, tid, group, "");
-    r->thread = to_index(e, r->number);
-    r->local = LLVMBuildUDiv(b, tid, group, "");
     LLVMValueRef first = gx_mul_natural(k, to_index(e, gx_ctaid(k, 0)),
                                         emit_index_constant(e, rows_per_block));
     LLVMValueRef row = gx_add_natural(k, first, to_index(e, r->local));
@@ -316,15 +317,9 @@ static void find_row(Rows *r, uint32_t rows_per_block)
 Kernel *emitter_row_reduction(const EmitterInput *in)
 {
     const KernelConfig *c = &in->design->config;
-    Rows r = {.in = in,
-              .plan = in->design->plan.reduction,
-              .lanes = (uint32_t)c->lanes.data[0],
-              .group = (uint32_t)c->group,
-              .keeps = c->keep_row};
-    r.e = emitter_begin(in);
-    r.k = r.e->k;
+    Rows r = rows_begin(in);
     find_row(&r, (uint32_t)(c->block / c->group));
-    reduce_all(&r);
-    store_all(&r);
+    rows_reduce(&r);
+    rows_store(&r);
     return emitter_finish(in, r.e);
 }

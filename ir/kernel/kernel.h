@@ -54,6 +54,8 @@ typedef struct KernelGeometry {
     /* Of device memory that is 0 when the kernel starts, in which blocks tell each other how far they are: the
      * kernel's last argument. 0: it has none. */
     uint64_t scratch_bytes;
+    /* Blocks that registers are to leave a multiprocessor room for; 0: as many as its threads say. */
+    uint32_t resident_blocks;
     bool has_barriers; /* or shuffles: threads of a block wait for one another */
 } KernelGeometry;
 

@@ -52,6 +52,7 @@ enum {
         1 << 13, /* reads images with features before positions as they are */
     KERNEL_EARLY_RESULTS =
         1 << 14, /* results of what is reduced are stored as that is read */
+    KERNEL_BOTH_WAYS = 1 << 15, /* beside rows, sums of their columns */
 };
 
 typedef struct KernelKindInfo {

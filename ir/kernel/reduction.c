@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/kernel/element.h"
 #include "ir/kernel/rules.h"
 
 #define MOST_RANK 64
@@ -60,9 +61,27 @@ void reduction_operand_index(IndexContext *cx, const Instruction *hero,
     }
 }
 
+int64_t reduction_sum_blocks(const ReductionPlan *plan)
+{
+    return (plan->rows + plan->sum_rows - 1) / plan->sum_rows;
+}
+
+/* No other result has as many elements: visit_results. */
+static bool is_sum(const ReductionPlan *plan, const Shape *shape)
+{
+    return plan->sum_count != 0 &&
+           shape_elements(shape) == reduction_sum_blocks(plan) * plan->columns;
+}
+
 bool reduction_is_full(const ReductionPlan *plan, const Shape *shape)
 {
-    return plan->columns != 1 && shape_elements(shape) != plan->rows;
+    return plan->columns != 1 && shape_elements(shape) != plan->rows &&
+           !is_sum(plan, shape);
+}
+
+bool reduction_is_row(const ReductionPlan *plan, const Shape *shape)
+{
+    return !reduction_is_full(plan, shape) && !is_sum(plan, shape);
 }
 
 void reduction_result_index(IndexContext *cx, const ReductionPlan *plan,
@@ -166,6 +185,29 @@ static bool is_candidate(const Instruction *inst)
     return inst != NULL && inst->op == OP_REDUCE && inst->operand_count / 2 <= 8;
 }
 
+/* Windows of `rows` along a dimension, one behind the other from the first element on. */
+static bool is_side_by_side(const WindowDim *w, int64_t elements, int64_t rows)
+{
+    return w->size == rows && w->stride == rows && w->pad_low == 0 &&
+           w->base_dilation == 1 && w->window_dilation == 1 && !w->reversal &&
+           w->pad_high == (rows - elements % rows) % rows;
+}
+
+bool reduction_is_column_sum(const Instruction *inst)
+{
+    if (inst->op != OP_REDUCE_WINDOW || inst->operand_count != 2)
+        return false;
+    const Shape *s = inst->operands[0]->shape;
+    const Window *w = inst_window(inst);
+    const Instruction *root = inst_called(inst, 0)->root;
+    return s->rank == 2 && w->rank == 2 && shape_is_row_major(s) &&
+           shape_is_row_major(inst->shape) && root->op == OP_ADD &&
+           computation_is_simple(inst_called(inst, 0), 1) &&
+           inst_is_constant_scalar(inst->operands[1], 0) && w->dims[0].size > 1 &&
+           is_side_by_side(&w->dims[0], s->dims[0], w->dims[0].size) &&
+           is_side_by_side(&w->dims[1], s->dims[1], 1);
+}
+
 static const Instruction *find_main(const Computation *comp)
 {
     const Instruction *best = NULL;
@@ -233,16 +275,51 @@ static void visit_heroes(Analysis *a)
     }
 }
 
-static void visit_results(Analysis *a, const Instruction *fusion)
+static void find_sums(Analysis *a, const Instruction *fusion)
 {
     ReductionPlan *p = a->plan;
     uint32_t count = fusion_result_count(fusion);
+    p->sums = ARENA_ARRAY(a->arena, const Instruction *, count);
+    p->sum_results = ARENA_ARRAY(a->arena, uint32_t, count);
+    for (uint32_t i = 0; i < count && p->minor_reduced && p->columns > 1; i++) {
+        const Instruction *inst = fusion_result(fusion, i).inst;
+        if (!reduction_is_column_sum(inst) ||
+            inst->operands[0]->shape->dims[0] != p->rows ||
+            inst->operands[0]->shape->dims[1] != p->columns)
+            continue;
+        int64_t rows = inst_window(inst)->dims[0].size;
+        if (p->sum_count != 0 && rows != p->sum_rows)
+            a->why = "sums of columns are of different rows";
+        p->sum_rows = rows;
+        p->sum_results[p->sum_count] = i;
+        p->sums[p->sum_count++] = inst;
+    }
+    if (p->sum_count != 0 && reduction_sum_blocks(p) * p->columns == p->rows)
+        a->why = "sums of columns have as many elements as there are rows";
+}
+
+static void visit_sums(Analysis *a)
+{
+    const IndexExpr *at[2] = {a->row, a->column};
+    for (uint32_t i = 0; i < a->plan->sum_count && a->why == NULL; i++)
+        visit(a, a->plan->sums[i]->operands[0], at);
+}
+
+static void visit_results(Analysis *a, const Instruction *fusion)
+{
+    ReductionPlan *p = a->plan;
+    uint32_t count = fusion_result_count(fusion), sums = 0;
     const IndexExpr *at[MOST_RANK];
     p->is_early = ARENA_ARRAY(a->arena, bool, count);
     for (uint32_t i = 0; i < count && a->why == NULL; i++) {
         FusionResult r = fusion_result(fusion, i);
+        if (sums < p->sum_count && p->sum_results[sums] == i) {
+            sums++;
+            continue;
+        }
         bool is_full = reduction_is_full(p, r.shape);
-        if (shape_elements(r.shape) != (is_full ? p->rows * p->columns : p->rows)) {
+        if (is_sum(p, r.shape) ||
+            shape_elements(r.shape) != (is_full ? p->rows * p->columns : p->rows)) {
             a->why =
                 "a result has neither an element for each row nor one for each column";
             return;
@@ -284,7 +361,9 @@ const ReductionPlan *reduction_plan(const Instruction *fusion, Arena *arena,
     a.row = ix_dim(a.cx, 0, (Range){0, a.plan->rows - 1});
     a.column =
         ix_dim(a.cx, 1, (Range){0, a.plan->columns == 0 ? 0 : a.plan->columns - 1});
+    find_sums(&a, fusion);
     visit_heroes(&a);
+    visit_sums(&a);
     visit_results(&a, fusion);
     *why = a.why;
     return a.why == NULL ? a.plan : NULL;

@@ -4,7 +4,10 @@
  * All reductions of a fusion with as many rows and columns as the largest one are its heroes. They
  * are made in stages: a hero whose operand depends on another hero comes later. A result of the
  * fusion has one element for each row, or one for each row and column (softmax and the like). It is
- * legal if every way from a result or a later hero to a hero reaches it at its own row. */
+ * legal if every way from a result or a later hero to a hero reaches it at its own row.
+ *
+ * Sums of columns may be results beside those of rows: a reduce-window of all that the heroes reduce, whose
+ * windows are so many rows each, one behind the other. They are partial sums, one row of them for a block. */
 #ifndef GXC_IR_KERNEL_REDUCTION_H
 #define GXC_IR_KERNEL_REDUCTION_H
 
@@ -20,6 +23,10 @@ typedef struct ReductionPlan {
     bool has_full;              /* a result has an element for each row and column */
     bool has_late;              /* and one of those needs a hero */
     bool *is_early;             /* [results] one of those that needs none */
+    uint32_t sum_count;         /* results that are sums of columns */
+    int64_t sum_rows;           /* that are summed for one of their elements */
+    const Instruction **sums;   /* [sum_count] */
+    uint32_t *sum_results;      /* [sum_count] which results they are, ascending */
 } ReductionPlan;
 
 /* NULL, and the reason in *why: the fusion is no such reduction. Lives in `a`. */
@@ -35,6 +42,12 @@ void reduction_result_index(IndexContext *cx, const ReductionPlan *plan,
                             const Shape *shape, const IndexExpr *row,
                             const IndexExpr *column, const IndexExpr **out);
 bool reduction_is_full(const ReductionPlan *plan, const Shape *shape);
+/* A result of this shape has an element for each row. */
+bool reduction_is_row(const ReductionPlan *plan, const Shape *shape);
+/* Rows of partial sums of columns. */
+int64_t reduction_sum_blocks(const ReductionPlan *plan);
+/* An array of rows and columns summed over so many rows each: the last of them may be fewer. */
+bool reduction_is_column_sum(const Instruction *inst);
 
 /* How many heroes from `first` on are made together: those of its stage, as long as their accumulators, in
  * *values, are no more than `carried`; at least one. */

@@ -1,7 +1,6 @@
 /* Row reductions: a group of threads - a part of a warp, or several warps - reduces each row with shuffles and,
  * between warps, shared memory; all of them then know the result. Small rows share a block. */
-#include "ir/kernel/plans.h"
-#include "ir/kernel/rules.h"
+#include "ir/kernel/kinds/rows.h"
 
 #define ROW_THREADS 128   /* of a block, where rows take few */
 #define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
@@ -11,13 +10,16 @@
 #define ROW_KEEPING_GROUP 256 /* larger ones wait longer than reading a row again takes */
 #define ROW_KEPT_VALUES                                                                  \
     32 /* elements of arrays that a thread keeps in registers from one walk to the next */
-#define ROW_KEPT_CODE 1500 /* instructions of a walk, written out for that */
 
 const char *illegal_row_reduction(FusionFacts *f, KernelKind kind)
 {
     (void)kind;
     const char *reason = facts_body_illegal(f);
-    return reason != NULL ? reason : facts_reduction_illegal(f);
+    if (reason == NULL)
+        reason = facts_reduction_illegal(f);
+    if (reason == NULL && f->reduction->sum_count != 0)
+        reason = "it sums columns, too";
+    return reason;
 }
 
 bool suits_row_reduction(FusionFacts *f, KernelKind kind)
@@ -34,15 +36,28 @@ void plan_row_reduction(KernelDesign *d, const FusionFacts *f)
 
 /* -- heuristic ------------------------------------------------------------------------------------ */
 
-/* Columns that a thread takes at once, for wide accesses of the arrays that have all columns. */
-static int64_t choose_lanes(const KernelDesign *d)
+bool rows_are_plain(const Instruction *fusion, const ReductionPlan *p)
+{
+    Arena *scratch = arena_scratch();
+    uint32_t count = 0;
+    const Instruction **made =
+        ARENA_ARRAY(scratch, const Instruction *, (size_t)p->hero_count + p->sum_count);
+    for (uint32_t h = 0; h < p->hero_count; h++)
+        made[count++] = p->heroes[h];
+    for (uint32_t i = 0; i < p->sum_count; i++)
+        made[count++] = p->sums[i];
+    bool are_plain = fusion_is_plain(inst_called(fusion, 0), made, count);
+    arena_destroy(scratch);
+    return are_plain;
+}
+
+int64_t rows_lanes(const KernelDesign *d)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
     const Shape **arrays = ARENA_ARRAY(d->arena, const Shape *, comp->instruction_count);
     uint32_t count = 0;
-    if (!p->minor_reduced || p->columns == 0 ||
-        !fusion_is_plain(comp, p->heroes, p->hero_count))
+    if (!p->minor_reduced || p->columns == 0 || !rows_are_plain(d->fusion, p))
         return 1;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (!shape_is_array(inst->shape) ||
@@ -79,7 +94,7 @@ static int64_t choose_block(const KernelDesign *d, int64_t group)
     return block;
 }
 
-static int64_t columns_of_thread(const ReductionPlan *p, int64_t lanes, int64_t group)
+int64_t rows_thread_columns(const ReductionPlan *p, int64_t lanes, int64_t group)
 {
     return (p->columns / lanes + group - 1) / group * lanes;
 }
@@ -89,7 +104,7 @@ static bool may_keep(const KernelDesign *d, int64_t lanes, int64_t group)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
-    int64_t columns = columns_of_thread(p, lanes, group), arrays = 0;
+    int64_t columns = rows_thread_columns(p, lanes, group), arrays = 0;
     if (p->stage[p->hero_count - 1] == 0 && !p->has_full)
         return false;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
@@ -111,7 +126,7 @@ static int64_t keeping_group(const KernelDesign *d, int64_t lanes, int64_t group
 void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_LANES))
-        config_set_lanes(d->arena, c, choose_lanes(d));
+        config_set_lanes(d->arena, c, rows_lanes(d));
     if (config_lacks(c, KERNEL_KEY_GROUP))
         c->group = keeping_group(d, c->lanes.data[0], choose_group(d, c->lanes.data[0]));
     if (config_lacks(c, KERNEL_KEY_BLOCK))
@@ -124,7 +139,26 @@ void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
 
 /* -- design --------------------------------------------------------------------------------------- */
 
-const char *refuse_row_reduction(const KernelDesign *d)
+static void add_shared(const KernelDesign *d, const Instruction *hero, KernelGeometry *g)
+{
+    const Computation *comp = inst_called(hero, 0);
+    uint32_t count = hero->operand_count / 2;
+    bool is_simple = computation_is_simple(comp, count);
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned bytes = shared_bytes(computation_accumulator(comp, i, is_simple));
+        geometry_shared(g, (uint64_t)bytes * (uint64_t)d->config.block / TARGET_WARP,
+                        bytes);
+    }
+}
+
+void rows_shared(const KernelDesign *d, KernelGeometry *g)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    for (uint32_t h = 0; h < p->hero_count && d->config.group > TARGET_WARP; h++)
+        add_shared(d, p->heroes[h], g);
+}
+
+const char *rows_group_refused(const KernelDesign *d)
 {
     const ReductionPlan *p = d->plan.reduction;
     const KernelConfig *c = &d->config;
@@ -133,8 +167,6 @@ const char *refuse_row_reduction(const KernelDesign *d)
         wrong = block_refused(d);
     if (wrong != NULL)
         return wrong;
-    int64_t code = columns_of_thread(p, c->lanes.data[0], c->group) *
-                   inst_called(d->fusion, 0)->instruction_count;
     if (p->columns % c->lanes.data[0] != 0)
         return refuse_text(d, "\"lanes\" %lld must divide the %lld columns",
                            (long long)c->lanes.data[0], (long long)p->columns);
@@ -143,24 +175,24 @@ const char *refuse_row_reduction(const KernelDesign *d)
                            "\"group\" must be a power of two that divides the block's "
                            "%lld threads, found %lld",
                            (long long)c->block, (long long)c->group);
-    if (c->keep_row && code > ROW_KEPT_CODE)
-        return refuse_text(d,
-                           "\"keep_row\" writes out %lld instructions; %d are the most",
-                           (long long)code, ROW_KEPT_CODE);
     return NULL;
 }
 
-/* Each warp of a group leaves its values in shared memory. */
-static void add_shared(KernelDesign *d, const Instruction *hero)
+int64_t rows_kept_code(const KernelDesign *d)
 {
-    const Computation *comp = inst_called(hero, 0);
-    uint32_t count = hero->operand_count / 2;
-    bool is_simple = computation_is_simple(comp, count);
-    for (uint32_t i = 0; i < count; i++) {
-        unsigned bytes = shared_bytes(computation_accumulator(comp, i, is_simple));
-        geometry_shared(&d->geometry,
-                        (uint64_t)bytes * (uint64_t)d->config.block / TARGET_WARP, bytes);
-    }
+    return rows_thread_columns(d->plan.reduction, d->config.lanes.data[0],
+                               d->config.group) *
+           inst_called(d->fusion, 0)->instruction_count;
+}
+
+const char *refuse_row_reduction(const KernelDesign *d)
+{
+    const char *wrong = rows_group_refused(d);
+    if (wrong == NULL && d->config.keep_row && rows_kept_code(d) > ROW_KEPT_CODE)
+        wrong =
+            refuse_text(d, "\"keep_row\" writes out %lld instructions; %d are the most",
+                        (long long)rows_kept_code(d), ROW_KEPT_CODE);
+    return wrong;
 }
 
 void geometry_row_reduction(KernelDesign *d)
@@ -169,7 +201,6 @@ void geometry_row_reduction(KernelDesign *d)
     const KernelConfig *c = &d->config;
     int64_t per_block = c->block / c->group;
     geometry_blocks(d, (p->rows + per_block - 1) / per_block, c->block, 1);
-    for (uint32_t h = 0; h < p->hero_count && c->group > TARGET_WARP; h++)
-        add_shared(d, p->heroes[h]);
+    rows_shared(d, &d->geometry);
     d->geometry.has_barriers = c->group > 1;
 }

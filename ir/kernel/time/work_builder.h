@@ -123,10 +123,11 @@ typedef struct WorkBuilder {
     size_t access_count, access_capacity;
     WorkMemo *memo;
     size_t memo_count, memo_capacity;
-    IndexMap **maps;   /* by instruction id */
-    bool *is_preset;   /* by instruction id */
-    bool keeps_values; /* what is loaded now stays in registers */
-    bool is_paired;    /* instructions of 16-bit floats take two elements */
+    IndexMap **maps;      /* by instruction id */
+    bool *is_preset;      /* by instruction id */
+    uint32_t preset_loop; /* in each trip of which those have other values; 0: none */
+    bool keeps_values;    /* what is loaded now stays in registers */
+    bool is_paired;       /* instructions of 16-bit floats take two elements */
     bool registers_only;
     double registers; /* words that live through the kernel */
     double serial_cycles, serial_steps;

@@ -456,7 +456,7 @@ WorkValue work_element(WorkBuilder *b, const Instruction *inst,
 {
     if (b->is_preset[inst->id]) {
         /* of a loop's body: another value in each trip */
-        uint32_t loop = b->leaf_arrays != NULL ? b->loop : 0;
+        uint32_t loop = b->leaf_arrays != NULL ? b->loop : b->preset_loop;
         return (WorkValue){.loop = loop, .has_lane = differs_by_lane(b, inst, index)};
     }
     if (!shape_is_array(inst->shape) && inst->op != OP_REDUCE &&

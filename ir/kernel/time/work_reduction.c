@@ -1,5 +1,6 @@
 /* Row and column reductions: walks over the reduced elements, then threads that meet in shuffles and shared
  * memory, then what is made of the results. */
+#include "ir/kernel/kinds/rows.h"
 #include "ir/kernel/time/work_kinds.h"
 
 enum { UNROLLED = 4 }; /* trips of a loop that the assembler puts under way at once */
@@ -112,7 +113,7 @@ static void store_rows(Reduction *r, double part)
         r->rows_have_lanes ? ix_add(b->ix, r->row, work_lane(b)) : r->row;
     for (uint32_t i = 0; i < fusion_result_count(b->fusion); i++) {
         const Shape *s = fusion_result(b->fusion, i).shape;
-        if (reduction_is_full(r->plan, s))
+        if (!reduction_is_row(r->plan, s))
             continue;
         reduction_result_index(b->ix, r->plan, s, row, NULL, at);
         work_result(b, i, at);
@@ -175,6 +176,96 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
     if (p->has_full)
         walk(&r, true);
     store_rows(&r, c->group > TARGET_WARP ? (double)TARGET_WARP / (double)c->group : 1);
+    work_end(b, out);
+}
+
+/* -- both ways ---------------------------------------------------------------------------------------------- */
+
+/* Sums of columns of a row: what is added to them is at hand, or read now. */
+static void add_columns(Reduction *r)
+{
+    WorkBuilder *b = r->b;
+    const ReductionPlan *p = r->plan;
+    int64_t rounds = (p->columns / r->lanes + r->group - 1) / r->group;
+    work_set_lanes(b, r->lanes);
+    for (int64_t i = 0; i < rounds; i++) {
+        const IndexExpr *item = ix_add(b->ix, r->thread, ix_const(b->ix, i * r->group));
+        const IndexExpr *column =
+            ix_add(b->ix, ix_mul(b->ix, item, r->lanes), work_lane(b));
+        const IndexExpr *at[2] = {r->row, column};
+        for (uint32_t h = 0; h < p->sum_count; h++) {
+            work_element(b, p->sums[h]->operands[0], at);
+            work_combine(b, p->sums[h], r->lanes);
+        }
+    }
+    work_set_lanes(b, 1);
+}
+
+/* A block's sums: of several groups they meet in shared memory. */
+static void store_sums(Reduction *r, int64_t groups)
+{
+    WorkBuilder *b = r->b;
+    const ReductionPlan *p = r->plan;
+    int64_t blocks = reduction_sum_blocks(p), items = p->columns / r->lanes;
+    int64_t rounds = (items + r->group - 1) / r->group;
+    const IndexExpr *block =
+        work_coordinate(b, (WorkCoordinate){.block_div = 1, .block_mul = 1}, blocks);
+    WorkPart before = work_part_begin(b, 1 / (double)groups);
+    work_set_lanes(b, r->lanes);
+    for (uint32_t h = 0; h < p->sum_count; h++) {
+        double words = work_reduction_bytes(p->sums[h]) / 4 * r->lanes * (double)rounds;
+        if (groups > 1)
+            work_shared(b, words * 2 * (double)groups, 4, 1);
+        for (int64_t i = 0; i < rounds; i++) {
+            const IndexExpr *item =
+                ix_add(b->ix, r->thread, ix_const(b->ix, i * r->group));
+            const IndexExpr *at[2] = {
+                block, ix_add(b->ix, ix_mul(b->ix, item, r->lanes), work_lane(b))};
+            uint32_t array = b->comp->parameter_count + p->sum_results[h];
+            work_store(b, array, p->sums[h]->shape, at);
+        }
+    }
+    work_set_lanes(b, 1);
+    work_part_end(b, before);
+}
+
+void work_two_way_reduction(const KernelDesign *d, KernelWork *out)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    int64_t groups = c->block / c->group, items = p->columns / c->lanes.data[0];
+    int64_t trips = (p->sum_rows + groups - 1) / groups;
+    WorkBuilder *b = work_begin(d);
+    Reduction r = {.b = b,
+                   .plan = p,
+                   .lanes = (uint32_t)c->lanes.data[0],
+                   .keeps = true,
+                   .overlap = 1,
+                   .group = (uint32_t)c->group};
+    const IndexExpr *first = work_coordinate(b,
+                                             (WorkCoordinate){.block_div = 1,
+                                                              .block_mul = p->sum_rows,
+                                                              .thread_div = c->group},
+                                             p->rows - (trips - 1) * groups);
+    r.thread =
+        work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = c->group},
+                        items < c->group ? items : c->group);
+    const IndexExpr *step = work_loop_begin(b, (double)trips, trips, 1);
+    b->preset_loop = b->loop;
+    r.row = ix_add(b->ix, first, ix_mul(b->ix, step, groups));
+    for (r.first = 0; r.first < p->hero_count; r.first += r.count) {
+        uint32_t values;
+        r.count = reduction_stage(p, r.first, c->carried, &values);
+        walk(&r, false);
+        meet_in_row(&r);
+    }
+    add_columns(&r);
+    if (p->has_full)
+        walk(&r, true);
+    store_rows(&r, c->group > TARGET_WARP ? (double)TARGET_WARP / (double)c->group : 1);
+    work_loop_end(b, 0);
+    store_sums(&r, groups);
+    b->registers = (double)two_way_registers(d) - costs.register_base;
     work_end(b, out);
 }
 
