@@ -15,6 +15,7 @@ PassFn pass_needed_results;     /* of sorts and scans: others are not written */
 PassFn pass_split_sorts;        /* of rows that no block holds */
 PassFn pass_own_values;         /* kernels for what would be copied */
 PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */
+PassFn pass_two_way_reductions; /* rows and columns of the same arrays by one kernel */
 
 /* A reshape whose result lies in memory as its operand does. It moves into what reads it, where it costs
  * nothing; by itself it is no kernel. */
