@@ -37,10 +37,9 @@ static void ask_factor(const Gradient *g, LLVMValueRef image, LLVMValueRef row)
         LLVMBuildAdd(w->b, from, LLVMBuildMul(w->b, widened(w, image), steps[0], ""), "");
     from = LLVMBuildAdd(w->b, from, LLVMBuildMul(w->b, widened(w, places), steps[1], ""),
                         "");
-    LLVMValueRef to =
-        add(w->k, times(w->k, piece, g->storage.stride), times(w->k, place, PIECE_BYTES));
     gx_copy_async(w->k, wide_argument(w, 1), byte_of(w, from),
-                  add(w->k, to, number(w->k, g->factor)), PIECE_BYTES, NULL);
+                  wide_filter_offset(w, number(w->k, g->factor), place, piece),
+                  PIECE_BYTES, NULL);
     gx_loop_end(w->k, &loop, NULL);
 }
 
@@ -56,14 +55,8 @@ static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
     Wide *w = &g->wide;
     LLVMValueRef row = add(w->k, times(w->k, w->group[ROWS], g->storage.calls),
                            number(w->k, call)),
-                 place = times(w->k, row, w->storage.pitch),
-                 features = times(w->k, w->group[FEATURES],
-                                  (int64_t)g->storage.stride *
-                                      (WARPGROUP_ROWS / WARPGROUP_PIECE));
-    GxMatrices a = {.offset = add(w->k, features, number(w->k, g->factor)),
-                    .lead = WARPGROUP_PIECE * PIECE_BYTES,
-                    .stride = g->storage.stride,
-                    .is_transposed = true},
+                 place = times(w->k, row, w->storage.pitch);
+    GxMatrices a = wide_filter(w, number(w->k, g->factor), true),
                b = {.offset = patch_offset(w, place, number(w->k, 0)),
                     .lead = WARPGROUP_PIECE * PIECE_BYTES,
                     .stride = (uint32_t)(w->storage.chunk * PIECE_BYTES),

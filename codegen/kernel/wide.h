@@ -68,10 +68,39 @@ static inline LLVMValueRef each_begin(const Wide *w, GxLoop *loop, int64_t count
     return loop->index;
 }
 
+/* A byte of shared memory as lines have it: GxMatrices.line. */
+static inline LLVMValueRef swizzled(const Wide *w, LLVMValueRef at, uint32_t line)
+{
+    enum { PIECES = 8 }; /* bits from 7 on go to those from 4 on */
+    LLVMValueRef bits = LLVMBuildUDiv(w->b, at, number(w->k, PIECES), "");
+    bits = LLVMBuildAnd(w->b, bits, number(w->k, (int64_t)line - PIECE_BYTES), "");
+    return LLVMBuildXor(w->b, at, bits, "");
+}
+
+/* The same of piece `piece` of row `row` of lines that begin at `base`; the next line of a row is `apart` bytes away. */
+static inline LLVMValueRef line_offset(const Wide *w, uint32_t line, LLVMValueRef base,
+                                       LLVMValueRef row, LLVMValueRef piece,
+                                       int64_t apart)
+{
+    LLVMValueRef column = piece, in = split(w->k, &column, line / PIECE_BYTES),
+                 at = add(w->k, times(w->k, row, line), times(w->k, in, PIECE_BYTES));
+    at = add(w->k, at, times(w->k, column, apart));
+    return swizzled(w, add(w->k, base, at), line);
+}
+
+/* Bytes from a place's line to its next one. */
+static inline int64_t patch_apart(const Wide *w)
+{
+    return w->storage.chunk * w->storage.patch_line;
+}
+
 /* Where channels 8 `piece` to 8 `piece` + 7 of a place of the patch stand in shared memory. */
 static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
                                         LLVMValueRef piece)
 {
+    if (w->storage.patch_line != 0)
+        return line_offset(w, w->storage.patch_line, number(w->k, w->shared), place,
+                           piece, patch_apart(w));
     LLVMValueRef at = add(w->k, times(w->k, piece, w->storage.chunk), place);
     return add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared));
 }
@@ -112,6 +141,11 @@ LLVMValueRef *wide_rows_run(Wide *w);
 void wide_terms_zeros(const Wide *w, uint32_t filter);
 void wide_terms_make(const Wide *w, uint32_t rows);
 void wide_terms_multiply(const Wide *w, uint32_t filter);
+/* The filter, which begins at `offset`: what the features of these four warps multiply; is_transposed: rows are terms, not
+ * features. And piece `piece` of row `row`. */
+GxMatrices wide_filter(const Wide *w, LLVMValueRef offset, bool is_transposed);
+LLVMValueRef wide_filter_offset(const Wide *w, LLVMValueRef base, LLVMValueRef row,
+                                LLVMValueRef piece);
 /* Bytes to the sum of a feature and a place of the block's: rows of shared memory are features, or, where features are
  * last, places. */
 static inline LLVMValueRef wide_sum_at(const Wide *w, LLVMValueRef feature,

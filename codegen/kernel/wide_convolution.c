@@ -182,6 +182,35 @@ static void make_zeros(const Wide *w)
 
 /* -- filters ----------------------------------------------------------------------------------- */
 
+GxMatrices wide_filter(const Wide *w, LLVMValueRef offset, bool is_transposed)
+{
+    const WideStorage *s = &w->storage;
+    GxMatrices x = {.lead = s->filter_lead,
+                    .stride = s->filter_stride,
+                    .line = s->filter_line,
+                    .is_transposed = is_transposed};
+    int64_t features = w->p->group_features, octets = features / WARPGROUP_PIECE,
+            bytes = features * PIECE_BYTES;
+    if (s->filter_line != 0 && is_transposed)
+        bytes = features * 2 / s->filter_line * s->filter_lead;
+    else if (s->filter_line != 0 || is_transposed)
+        bytes = octets * s->filter_stride;
+    x.offset = add(w->k, offset, times(w->k, w->group[FEATURES], bytes));
+    return x;
+}
+
+LLVMValueRef wide_filter_offset(const Wide *w, LLVMValueRef base, LLVMValueRef row,
+                                LLVMValueRef piece)
+{
+    const WideStorage *s = &w->storage;
+    if (s->filter_line != 0)
+        return line_offset(w, s->filter_line, base, row, piece, s->filter_lead);
+    uint32_t apart =
+        s->filter_stride > s->filter_lead ? s->filter_stride : s->filter_lead;
+    return add(w->k, base,
+               add(w->k, times(w->k, piece, apart), times(w->k, row, PIECE_BYTES)));
+}
+
 /* Asks for the filter of step `step`, a tap of some channels, into the stage at `stage`: eight channels of a feature, or
  * eight features of a channel, at a time. */
 static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
@@ -206,10 +235,9 @@ static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
                             add(w->k, times(w->k, channel, p->channel_step),
                                 times(w->k, feature, p->feature_step)));
     from = byte_of(w, widened(w, from));
-    int64_t apart = turned ? w->storage.filter_stride : w->storage.filter_lead;
-    LLVMValueRef to = add(w->k, times(w->k, piece, apart), times(w->k, row, PIECE_BYTES));
     uint32_t arg = wide_argument(w, 1);
-    gx_copy_async(w->k, arg, from, add(w->k, stage, to), PIECE_BYTES, NULL);
+    gx_copy_async(w->k, arg, from, wide_filter_offset(w, stage, row, piece), PIECE_BYTES,
+                  NULL);
     gx_loop_end(w->k, &loop, NULL);
 }
 
@@ -241,16 +269,13 @@ static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                  row = add(w->k, y, times(w->k, w->group[ROWS], w->storage.group_rows));
     LLVMValueRef place = add(w->k, times(w->k, plane, w->storage.plane),
                              add(w->k, times(w->k, row, w->storage.pitch), x));
-    int64_t of_group = p->is_transposed ? (int64_t)w->storage.filter_stride *
-                                              (p->group_features / WARPGROUP_PIECE)
-                                        : p->group_features * PIECE_BYTES;
-    GxMatrices a = {.offset = add(w->k, stage, times(w->k, w->group[FEATURES], of_group)),
-                    .lead = w->storage.filter_lead,
-                    .stride = w->storage.filter_stride,
-                    .is_transposed = p->is_transposed},
-               b = {.offset = patch_offset(w, place, number(w->k, 0)),
-                    .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
+    GxMatrices a = wide_filter(w, stage, p->is_transposed),
+               b = {.lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .stride = WARPGROUP_PIECE * PIECE_BYTES};
+    /* of lines: where the first place's would begin if they were not swizzled */
+    b.offset = w->storage.patch_line != 0 ? add(w->k, number(w->k, w->shared),
+                                                times(w->k, place, w->storage.patch_line))
+                                          : patch_offset(w, place, number(w->k, 0));
     wide_multiply(w, &a, &b, (uint32_t)(w->c->depth / TAPS_STEP), sums);
 }
 
@@ -350,7 +375,7 @@ void wide_begin(Wide *w, uint64_t bytes)
     w->b = w->k->builder;
     w->k->at = w->p->inst->name;
     w->k->is_wide = true;
-    w->shared = gx_shared_alloc(w->k, bytes, 128);
+    w->shared = gx_shared_alloc(w->k, bytes, WIDE_ALIGN);
     w->thread = gx_tid(w->k, 0);
     w->lane = gx_lane(w->k);
     LLVMValueRef group = LLVMBuildLShr(w->b, w->thread, number(w->k, GROUP_LOG2), "");

@@ -78,8 +78,27 @@ static LLVMValueRef lane_row(const Wide *w, uint32_t part)
     row = add(w->k, times(w->k, row, w->storage.pitch), column);
     if (w->storage.image_apart != 0)
         row = add(w->k, row, wide_places_apart(w, image_of(w, place)));
+    if (w->storage.patch_line != 0)
+        return times(w->k, row, w->storage.patch_line);
     row = add(w->k, row, times(w->k, half, w->storage.chunk));
     return times(w->k, row, PIECE_BYTES);
+}
+
+/* Where the lane finds the channels of step 0 to those of a line; others of it by an xor. */
+static LLVMValueRef line_row(const Wide *w, LLVMValueRef at)
+{
+    LLVMValueRef half = LLVMBuildUDiv(w->b, w->lane, number(w->k, WARP_PLACES), "");
+    return LLVMBuildXor(w->b, swizzled(w, at, w->storage.patch_line),
+                        times(w->k, half, PIECE_BYTES), "");
+}
+
+static LLVMValueRef step_row(const Wide *w, LLVMValueRef row, int64_t step)
+{
+    int64_t line = w->storage.patch_line, at = step * 2 * PIECE_BYTES;
+    if (line == 0)
+        return add(w->k, row, number(w->k, 2 * step * w->storage.chunk * PIECE_BYTES));
+    row = LLVMBuildXor(w->b, row, number(w->k, at % line), "");
+    return add(w->k, row, number(w->k, at / line * patch_apart(w)));
 }
 
 void wide_places_find(Wide *w, LLVMValueRef tile)
@@ -103,11 +122,11 @@ static LLVMValueRef *load_places(const Wide *w, LLVMValueRef patch, uint32_t par
     LLVMValueRef *words = ARENA_ARRAY(w->k->arena, LLVMValueRef,
                                       (size_t)steps * GX_WGMMA_WORDS),
                  row = add(w->k, patch, w->lane_rows[part]);
-    for (uint32_t step = 0; step < steps; step++) {
-        int64_t at = 2 * (int64_t)step * w->storage.chunk * PIECE_BYTES;
-        gx_ldmatrix(w->k, add(w->k, row, number(w->k, at)), GX_WGMMA_WORDS, false,
+    if (w->storage.patch_line != 0)
+        row = line_row(w, row);
+    for (uint32_t step = 0; step < steps; step++)
+        gx_ldmatrix(w->k, step_row(w, row, step), GX_WGMMA_WORDS, false,
                     &words[step * GX_WGMMA_WORDS]);
-    }
     return words;
 }
 

@@ -111,11 +111,10 @@ static void ask_filter(const Run *r)
                                times(w->k, piece, WARPGROUP_PIECE)),
                  from = add(w->k, times(w->k, tap, p->tap_step),
                             add(w->k, times(w->k, channel, p->channel_step), feature)),
-                 to = add(w->k, times(w->k, piece, w->storage.filter_stride),
-                          times(w->k, term, PIECE_BYTES));
+                 to = wide_filter_offset(w, number(w->k, r->filter), term, piece);
     GxIf there; /* the last row may be half of one */
     gx_if_begin(w->k, &there, is_below(w->k, term, w->storage.of_rows.terms));
-    ask(w, 1, is_tap, widened(w, from), add(w->k, to, number(w->k, r->filter)));
+    ask(w, 1, is_tap, widened(w, from), to);
     gx_if_end(w->k, &there, NULL, 0, NULL);
     walk_end(w, &walk);
 }
@@ -205,11 +204,12 @@ static void make_zeros(const Run *r)
     gx_loop_end(w->k, &loop, NULL);
 }
 
-/* Bytes to the filter of the features of these four warps. */
-static LLVMValueRef group_filter(const Run *r)
+/* The filter from term `term`, a multiple of 8, on. */
+static GxMatrices filter_from(const Run *r, int64_t term)
 {
-    int64_t octets = r->p->group_features / WARPGROUP_PIECE;
-    return times(r->w->k, r->w->group[FEATURES], octets * r->w->storage.filter_stride);
+    const Wide *w = r->w;
+    int64_t line = w->storage.filter_line, row = line != 0 ? line : PIECE_BYTES;
+    return wide_filter(w, number(w->k, r->filter + term * row), true);
 }
 
 /* -- words -------------------------------------------------------------------------------------- */
@@ -267,10 +267,7 @@ static void multiply_words(const Run *r, LLVMValueRef *sums)
         words.mask[i] =
             y == 0 ? tap_mask(r, piece % r->parts) : words.mask[i - p->pieces];
     }
-    GxMatrices a = {.offset = add(w->k, group_filter(r), number(w->k, r->filter)),
-                    .lead = w->storage.filter_lead,
-                    .stride = w->storage.filter_stride,
-                    .is_transposed = true};
+    GxMatrices a = filter_from(r, 0);
     wide_mma_words(w, &a, &words, pieces, sums);
 }
 
@@ -284,13 +281,9 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
             chunks = (left < p->stride ? left : p->stride) * p->pieces;
     LLVMValueRef below = times(w->k, w->group[ROWS],
                                w->storage.group_rows * w->storage.pitch),
-                 place = add(w->k, below, number(w->k, row * w->storage.pitch)),
-                 term = number(w->k, r->filter + p->stride * row * p->pieces *
-                                                     WARPGROUP_PIECE * PIECE_BYTES);
-    GxMatrices a = {.offset = add(w->k, term, group_filter(r)),
-                    .lead = w->storage.filter_lead,
-                    .stride = w->storage.filter_stride,
-                    .is_transposed = true},
+                 place = add(w->k, below, number(w->k, row * w->storage.pitch));
+    int64_t term = p->stride * row * p->pieces * WARPGROUP_PIECE;
+    GxMatrices a = filter_from(r, term),
                b = {.offset = patch_offset(w, place, number(w->k, 0)),
                     .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .stride = WARPGROUP_PIECE * PIECE_BYTES};
@@ -300,7 +293,7 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
         return;
     int64_t zeros = p->stride * p->pieces * w->storage.chunk,
             last = (chunks - 1) * w->storage.chunk + row * w->storage.pitch;
-    a.offset = add(w->k, a.offset, number(w->k, (chunks - 1) * a.lead));
+    a = filter_from(r, term + (chunks - 1) * WARPGROUP_PIECE);
     b.offset = patch_offset(w, place, number(w->k, chunks - 1));
     b.lead = (uint32_t)((zeros - last) * PIECE_BYTES);
     wide_multiply(w, &a, &b, 1, sums);

@@ -77,6 +77,8 @@ typedef struct WidePlan {
     /* In tensor memory: rows of the patch's matrices are terms, of eight places each, so that the taps of a window lie
      * one behind the other whatever their number is; there are no pieces of a place, and nothing is spare. */
     bool by_term;
+    /* By wgmma: what is copied into shared memory as it is lies there in lines (WideStorage). */
+    bool has_lines;
 } WidePlan;
 
 /* Of few channels: numbers of the image from one place of a row to the next. */
@@ -135,13 +137,20 @@ typedef struct WideStorage {
     int64_t parts; /* of the columns, by mma.sync: warps that have one; 1: each has all */
     int64_t slack; /* places of the patch behind the last result's, at most */
     WideTensor tensor;
-    int64_t chunk; /* places from eight channels to the next eight */
+    int64_t chunk; /* places from eight channels, or from a line of them, to the next */
+    /* Bytes of a row of the patch or the filter, 32, 64 or 128, whose pieces are swizzled: GxMatrices.line. 0: pieces are
+     * matrices' rows. */
+    uint32_t patch_line, filter_line;
     uint32_t filter_lead, filter_stride; /* bytes: see GxMatrices */
     int64_t sum_stride;                  /* elements from row to row of the sums */
     uint64_t patch_bytes, stage_bytes, bytes;
     WideRows of_rows;
 } WideStorage;
 void wide_storage(const KernelDesign *d, WideStorage *out);
+/* What a row of so many pieces of 16 bytes, an even number, is cut into. */
+uint32_t wide_line(int64_t pieces);
+/* The filter in lines of so many pieces, `rows` of them, behind a patch whose size is known. */
+void wide_line_filter(int64_t rows, int64_t pieces, WideStorage *out);
 /* Vectors of fewer channels than there could be, whole places apart, meet in banks as they are turned. */
 bool wide_turning_meets(const WidePlan *p, int64_t depth, int64_t deep);
 /* Into how many parts, of whole octets each, four warps divide so many columns by mma.sync: all warps, each with all
@@ -175,6 +184,8 @@ void wide_places_configure(const KernelDesign *open, int64_t deep, double least,
 const char *wide_rows_illegal(const WidePlan *p);
 /* Bytes that a block has on each GPU with asynchronous copies. */
 #define WIDE_LEAST_SHARED (96 << 10)
+/* Where shared memory begins, and in it the filter, if there are lines: they are swizzled by address. */
+enum { WIDE_ALIGN = 1024 };
 void wide_rows_plan(WidePlan *p);
 int64_t
 wide_rows_depth(const WidePlan *p); /* terms of a step: `stride` rows of a window */
@@ -207,11 +218,10 @@ typedef struct GradientPlan {
 } GradientPlan;
 
 typedef struct GradientStorage {
-    WideStorage of;  /* patch and rows */
+    WideStorage of;  /* patch and rows; the filter's is the second operand's */
     int64_t columns; /* a stride of rows of a window: what wgmma multiplies */
     int64_t calls; /* of each four warps: how many of these; mma.sync does all at once */
     int64_t terms; /* places of a step */
-    uint32_t stride; /* bytes from eight features of the second operand to the next */
     uint64_t bytes;
 } GradientStorage;
 void gradient_storage(const KernelDesign *d, GradientStorage *out);

@@ -109,6 +109,7 @@ void plan_row_gradient(KernelDesign *d, const FusionFacts *f)
         target_has(d->target, FEATURE_TENSOR_MEMORY) && fits_tensor_memory(p);
     if (!p->of.in_tensor_memory && !target_has(d->target, FEATURE_WARPGROUP))
         p->of.core = taps_core(d, hero->operands[0]->shape->dtype);
+    p->of.has_lines = p->of.core == NULL && !p->of.in_tensor_memory;
     d->plan.gradient = p;
 }
 
@@ -133,8 +134,11 @@ static void storage_of(const GradientPlan *p, const KernelConfig *c, GradientSto
     s.of.columns = p->of.core == NULL ? s.columns : s.calls * s.columns;
     s.of.parts = p->of.core == NULL ? 1 : wide_parts(&p->of, s.of.columns);
     /* one row of 16 bytes more than whole banks */
-    s.stride = (uint32_t)((s.terms + 1) * 2 * WARPGROUP_PIECE);
-    s.of.stage_bytes = (uint64_t)(c->tile[FEATURES] / WARPGROUP_PIECE) * s.stride;
+    s.of.filter_stride = (uint32_t)((s.terms + 1) * 2 * WARPGROUP_PIECE);
+    s.of.stage_bytes =
+        (uint64_t)(c->tile[FEATURES] / WARPGROUP_PIECE) * s.of.filter_stride;
+    if (p->of.has_lines)
+        wide_line_filter(s.terms, c->tile[FEATURES] / WARPGROUP_PIECE, &s.of);
     s.bytes = s.of.patch_bytes + s.of.stage_bytes + s.of.of_rows.bytes;
     if (p->of.in_tensor_memory) {
         s.of.tensor = (WideTensor){
@@ -413,6 +417,6 @@ void geometry_row_gradient(KernelDesign *d)
     gradient_storage(d, &s);
     geometry_blocks(d, p->groups * (p->of.features / c->tile[FEATURES]),
                     c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
-    geometry_shared(&d->geometry, s.bytes, 128);
+    geometry_shared(&d->geometry, s.bytes, WIDE_ALIGN);
     d->geometry.has_barriers = true;
 }

@@ -202,6 +202,36 @@ static int64_t plane_places(const WidePlan *p, const KernelConfig *c,
     return n;
 }
 
+uint32_t wide_line(int64_t pieces)
+{
+    enum { PIECE = 2 * WARPGROUP_PIECE, MOST = 8 };
+    int64_t most = MOST;
+    while (pieces % most != 0)
+        most /= 2;
+    return (uint32_t)(most * PIECE);
+}
+
+/* A copy into shared memory asks for each pair of 128 bytes of the image and of shared memory by itself, 16 bytes or all
+ * of them: so pieces that lie side by side stay in one row. */
+static void swizzle_patch(const KernelConfig *c, WideStorage *out)
+{
+    int64_t pieces = c->depth / WARPGROUP_PIECE;
+    out->patch_line = wide_line(pieces);
+    out->chunk = round_up(out->chunk, WARPGROUP_PIECE);
+    out->patch_bytes = (uint64_t)(out->chunk * pieces * 2 * WARPGROUP_PIECE);
+}
+
+void wide_line_filter(int64_t rows, int64_t pieces, WideStorage *out)
+{
+    uint32_t line = wide_line(pieces);
+    out->filter_line = line;
+    out->filter_lead = (uint32_t)(rows * line);
+    out->filter_stride = WARPGROUP_PIECE * line;
+    out->patch_bytes = (uint64_t)round_up((int64_t)out->patch_bytes, WIDE_ALIGN);
+    out->stage_bytes =
+        (uint64_t)round_up(rows * pieces * 2 * WARPGROUP_PIECE, WIDE_ALIGN);
+}
+
 /* Each tap has whole steps of channels. */
 static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
@@ -219,6 +249,10 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
     r.filter_lead = (uint32_t)(p->is_transposed ? WARPGROUP_PIECE * piece : apart);
     r.filter_stride = (uint32_t)(p->is_transposed ? apart : WARPGROUP_PIECE * piece);
     r.stage_bytes = (uint64_t)(chunks * apart);
+    if (p->has_lines && c->by_places && p->is_last)
+        swizzle_patch(c, &r);
+    if (p->has_lines)
+        wide_line_filter(side, chunks, &r);
     *out = r;
 }
 
@@ -328,6 +362,7 @@ void plan_wide_convolution(KernelDesign *d, const FusionFacts *f)
         p->core = taps_core(d, hero->operands[0]->shape->dtype);
     }
     p->takes_words = p->pieces != 0 && p->core != NULL;
+    p->has_lines = p->core == NULL && !p->in_tensor_memory;
     d->plan.wide = p;
 }
 
@@ -578,6 +613,6 @@ void geometry_wide_convolution(KernelDesign *d)
                                  : p->images * ceil_div(p->result_size[Y], c->tile[ROWS]);
     geometry_blocks(d, tiles * (p->features / c->tile[FEATURES]),
                     c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
-    geometry_shared(&d->geometry, storage.bytes, 128);
+    geometry_shared(&d->geometry, storage.bytes, WIDE_ALIGN);
     d->geometry.has_barriers = true;
 }

@@ -207,4 +207,6 @@ void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *ou
     out->filter_stride = (uint32_t)((r->terms + 1) * piece);
     out->stage_bytes =
         (uint64_t)(c->tile[FEATURES] / WARPGROUP_PIECE) * out->filter_stride;
+    if (p->has_lines)
+        wide_line_filter(r->terms, c->tile[FEATURES] / WARPGROUP_PIECE, out);
 }
