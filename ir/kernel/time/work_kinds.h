@@ -42,7 +42,9 @@ typedef struct TapWork {
     const KernelConfig *config;
     int64_t channels, taps; /* of the image, of the window */
     double patch_bytes;     /* of a channel: what a block reads of the image */
-    const void *of;         /* what the functions get */
+    double
+        filter_share; /* of what L2 does for as many bytes, those of filters take, if more than 1 */
+    const void *of; /* what the functions get */
     void (*fill)(const void *of);
     void (*multiply)(const void *of); /* of a tap */
 } TapWork;

@@ -27,7 +27,8 @@ void work_tap_end(const TapWork *t, KernelWork *out)
     b->product_type = image->dtype;
     work_end(b, out);
     double arrays = (double)shape_bytes(image) + (double)shape_bytes(filter),
-           filters = (double)t->taps * (double)t->config->tile[FEATURES] * 2;
+           filters = (double)t->taps * (double)t->config->tile[FEATURES] * 2 *
+                     (t->filter_share > 1 ? t->filter_share : 1);
     out->read_bytes += arrays;
     out->needed_bytes += arrays;
     out->l2_bytes += out->blocks * (double)t->channels * (t->patch_bytes + filters);

@@ -26,6 +26,28 @@ static void issue(const WideWork *w, double alu)
     work_instructions(w->b, (OpCost){.alu = alu, .cycles = costs.alu_cycles}, 1);
 }
 
+/* Bytes that a request of a copy by wgmma's kernels brings: of what else copies nothing was measured, and it counts as if
+ * all requests brought lines. */
+static double request_bytes(const WideWork *w, uint32_t line)
+{
+    if (!w->p->has_lines)
+        return costs.line_bytes;
+    return line != 0 ? line : PIECE_BYTES;
+}
+
+/* A request takes a cycle of shared memory whatever it brings, */
+static void copy(const WideWork *w, double pieces, uint32_t line)
+{
+    work_shared(w->b, pieces, PIECE_BYTES, costs.line_bytes / request_bytes(w, line));
+}
+
+/* and some of L2's rate. */
+static double copy_share(const WideWork *w, uint32_t line)
+{
+    double share = costs.copy_request_bytes / request_bytes(w, line);
+    return share > 1 ? share : 1;
+}
+
 /* Pieces of 16 bytes find their places by three divisions; where features are first, eight are turned together. */
 static void fill_patch(const void *of)
 {
@@ -39,7 +61,10 @@ static void fill_patch(const void *of)
                  WARPGROUP_PIECE / b->threads;
     work_wait(b, b->rates->memory_cycles);
     bool meets = wide_turning_meets(w->p, w->c->depth, 8 * WARPGROUP_PIECE);
-    work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
+    if (w->p->is_last)
+        copy(w, pieces, w->storage.patch_line);
+    else
+        work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
     issue(w, pieces * (w->p->is_last ? DIVIDED
                                      : (DIVIDED + TURNED) / (double)WARPGROUP_PIECE +
                                            WARPGROUP_PIECE));
@@ -112,7 +137,7 @@ static void multiply_tap(const void *of)
     const WideWork *w = of;
     WorkBuilder *b = w->b;
     double copies = (double)w->storage.stage_bytes / PIECE_BYTES / b->threads;
-    work_shared(b, copies, PIECE_BYTES, 1);
+    copy(w, copies, w->storage.filter_line);
     issue(w, 6 * copies + 8);
     work_barrier(b);
     multiply(w, (double)w->c->depth / TAPS_STEP);
@@ -297,15 +322,19 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     work_registers(b, p->in_tensor_memory ? 32
                       : c->by_places      ? (double)wide_places_registers(c) + 16
                                      : thread_sums(&w) + (p->core == NULL ? 16 : 32));
-    TapWork taps = {.b = b,
-                    .inst = p->inst,
-                    .config = c,
-                    .channels = p->channels,
-                    .taps = p->window[Y] * p->window[X],
-                    .patch_bytes = rows * (double)(p->stride * p->size[X]) * 2,
-                    .of = &w,
-                    .fill = fill_patch,
-                    .multiply = multiply_tap};
+    TapWork taps = {
+        .b = b,
+        .inst = p->inst,
+        .config = c,
+        .channels = p->channels,
+        .taps = p->window[Y] * p->window[X],
+        .patch_bytes =
+            rows * (double)(p->stride * p->size[X]) * 2 *
+            (p->is_last && p->pieces == 0 ? copy_share(&w, w.storage.patch_line) : 1),
+        .filter_share = copy_share(&w, w.storage.filter_line),
+        .of = &w,
+        .fill = fill_patch,
+        .multiply = multiply_tap};
     if (p->pieces != 0)
         multiply_rows(&w);
     else
