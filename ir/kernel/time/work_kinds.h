@@ -44,6 +44,8 @@ typedef struct TapWork {
     double patch_bytes;     /* of a channel: what a block reads of the image */
     double
         filter_share; /* of what L2 does for as many bytes, those of filters take, if more than 1 */
+    /* cycles: of a tap, which the next one waits for whatever is copied meanwhile */
+    double carried;
     const void *of; /* what the functions get */
     void (*fill)(const void *of);
     void (*multiply)(const void *of); /* of a tap */

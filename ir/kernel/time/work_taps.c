@@ -11,7 +11,7 @@ void work_tap_loops(const TapWork *t)
     t->fill(t->of);
     work_loop_begin(b, (double)t->taps, t->taps, (double)t->config->stages);
     t->multiply(t->of);
-    work_loop_end(b, 0);
+    work_loop_end(b, t->carried);
     work_barrier(b);
     work_loop_end(b, 0);
 }

@@ -100,18 +100,42 @@ static void read_factors(const WideWork *w, double steps)
         issue(w, pieces * columns * words / threads);
 }
 
+/* Products of four warps by wgmma or mma.sync, or in tensor memory of the block, of so many steps. */
+static double product_operations(const WideWork *w, double steps)
+{
+    const WideTensor *t = &w->storage.tensor;
+    double columns = (double)w->storage.columns,
+           sums = w->p->in_tensor_memory ? (double)(TENSOR_ROWS * t->width)
+                  : w->c->by_places      ? (double)w->c->tile[FEATURES] * columns
+                                         : (double)w->p->group_features * columns;
+    return 2 * sums * steps * TAPS_STEP;
+}
+
+/* For groups' ends; by places for the first factor, and for each part of them. */
+static double wait_cycles(const WideWork *w)
+{
+    double waits = w->c->by_places ? (double)wide_places_parts(w->c) : 1;
+    return (w->c->by_places ? costs.shared_cycles : 0) + waits * costs.wgmma_wait_cycles;
+}
+
+/* Four warps begin a tap's products by wgmma when they have waited for those of the tap before, and for all others. */
+static double carried_cycles(const WideWork *w)
+{
+    DType type = w->p->inst->operands[0]->shape->dtype;
+    if (!w->p->has_lines)
+        return 0;
+    double operations = product_operations(w, (double)w->c->depth / TAPS_STEP);
+    return costs.barrier_cycles + wait_cycles(w) +
+           work_product_cycles(w->b, type, operations, w->b->rates->async_mma);
+}
+
 /* Of so many steps. */
 static void multiply(const WideWork *w, double steps)
 {
     WorkBuilder *b = w->b;
     DType type = w->p->inst->operands[0]->shape->dtype;
-    const WideTensor *t = &w->storage.tensor;
     bool in_memory = w->p->in_tensor_memory;
-    double columns = (double)w->storage.columns,
-           sums = in_memory         ? (double)(TENSOR_ROWS * t->width)
-                  : w->c->by_places ? (double)w->c->tile[FEATURES] * columns
-                                    : (double)w->p->group_features * columns,
-           operations = 2 * sums * steps * TAPS_STEP,
+    double operations = product_operations(w, steps),
            percent = w->p->core == NULL ? b->rates->async_mma
                                         : product_mma_percent(b->rates, type),
            share = in_memory ? costs.tensor_memory_fraction : costs.tile_fraction;
@@ -121,13 +145,12 @@ static void multiply(const WideWork *w, double steps)
     read_factors(w, steps);
     work_instructions(b, (OpCost){.tensor = cycles}, 1.0 / warps);
     if (w->p->core == NULL) {
-        /* for groups' ends; by places for the first factor, and for each part of them */
-        double waits = w->c->by_places ? 1 + (double)wide_places_parts(w->c) : 1;
         issue(w, 2 * steps);
-        work_wait(b, waits * costs.shared_cycles);
+        work_wait(b, wait_cycles(w));
     } else {
         /* products; where two octets of columns are, of each tap */
-        issue(w, steps * sums / (TENSOR_CORE_ROWS * 8 * WARPGROUP_WARPS) +
+        double columns = (double)w->storage.columns;
+        issue(w, operations / (2 * TAPS_STEP) / (TENSOR_CORE_ROWS * 8 * WARPGROUP_WARPS) +
                      columns / 16 / WARPGROUP_WARPS);
     }
 }
@@ -317,11 +340,12 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     wide_storage(d, &w.storage);
     double rows =
         c->by_places ? wide_places_rows(p, c) : (double)w.storage.rows; /* of a plane */
-    /* sums; stages, descriptors; fragments of a few places */
+    /* sums; stages, descriptors; fragments of a few places; 26 with the least of all kernels (ptxas of by_places) */
     b->tensor_columns = w.storage.tensor.taken;
     work_registers(b, p->in_tensor_memory ? 32
-                      : c->by_places      ? (double)wide_places_registers(c) + 16
-                                     : thread_sums(&w) + (p->core == NULL ? 16 : 32));
+                      : c->by_places
+                          ? (double)wide_places_registers(c) + (p->is_last ? 8 : 16)
+                          : thread_sums(&w) + (p->core == NULL ? 16 : 32));
     TapWork taps = {
         .b = b,
         .inst = p->inst,
@@ -332,6 +356,7 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
             rows * (double)(p->stride * p->size[X]) * 2 *
             (p->is_last && p->pieces == 0 ? copy_share(&w, w.storage.patch_line) : 1),
         .filter_share = copy_share(&w, w.storage.filter_line),
+        .carried = carried_cycles(&w),
         .of = &w,
         .fill = fill_patch,
         .multiply = multiply_tap};
