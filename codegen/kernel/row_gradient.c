@@ -49,6 +49,12 @@ static int64_t products_of(const Gradient *g)
     return g->p->of.core == NULL ? g->storage.calls : 1;
 }
 
+/* Of all calls. */
+static uint32_t sum_count(const Gradient *g)
+{
+    return g->wide.sum_count * (uint32_t)products_of(g);
+}
+
 /* Of call `call` of these four warps; in tensor memory of the block, by the thread that issues. */
 static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
 {
@@ -63,7 +69,8 @@ static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
                     .is_transposed = true};
     uint32_t steps = (uint32_t)(g->storage.terms / TAPS_STEP);
     if (!g->p->of.in_tensor_memory) {
-        wide_multiply(w, &a, &b, steps, sums);
+        wide_multiply_on(w, &a, &b, steps, (uint32_t)call * w->sum_count, sum_count(g),
+                         sums);
         return;
     }
     const WideTensor *t = &w->storage.tensor;
@@ -127,6 +134,8 @@ static void one_step(Gradient *g, LLVMValueRef step, LLVMValueRef *sums)
     }
     for (int64_t i = 0; i < products_of(g); i++)
         multiply(g, i, &sums[i * (int64_t)w->sum_count]);
+    if (wide_goes_on(w, sum_count(g)))
+        gx_wgmma_wait(w->k, 0, sum_count(g), sums);
 }
 
 static LLVMValueRef *run_loop(Gradient *g)
@@ -134,7 +143,7 @@ static LLVMValueRef *run_loop(Gradient *g)
     Wide *w = &g->wide;
     const GradientPlan *p = g->p;
     GxLoop loop;
-    uint32_t count = w->sum_count * (uint32_t)products_of(g);
+    uint32_t count = sum_count(g);
     int64_t steps = p->images * (p->of.result_size[Y] / w->c->tile[ROWS]);
     LLVMValueRef *sums = ARENA_ARRAY(w->k->arena, LLVMValueRef, count);
     for (uint32_t i = 0; i < count; i++)

@@ -109,6 +109,11 @@ static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
  * block's, by the thread that issues. */
 void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
                    LLVMValueRef *sums);
+/* The same, of wgmma's that go on together until gx_wgmma_wait; `place`: of the sums among those of the wait, of which there
+ * are `count`. Without wgmma, or of too many, they do not, and wide_goes_on says so. */
+bool wide_goes_on(const Wide *w, uint32_t count);
+void wide_multiply_on(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
+                      uint32_t place, uint32_t count, LLVMValueRef *sums);
 /* The same by mma.sync. Rows of b are those that wide_mma_rows was told: bytes from b->offset to the lane's row `in` of an
  * octet of columns; `lead` is b's. */
 typedef LLVMValueRef WideOffset(const Wide *w, LLVMValueRef octet, LLVMValueRef in);
@@ -172,7 +177,8 @@ LLVMValueRef wide_places_apart(const Wide *w, LLVMValueRef image);
 void wide_places_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
                           uint32_t steps, LLVMValueRef *sums);
 void wide_places_share(const Wide *w, const LLVMValueRef *sums);
-/* Some neighbouring results: their number in the result, where they are in shared memory, whether there are such. */
+/* Some neighbouring results: their number in the result, where they are in shared memory, whether there are such (NULL: all
+ * are). */
 typedef struct WidePlacesItem {
     LLVMValueRef offset, inside;
 } WidePlacesItem;

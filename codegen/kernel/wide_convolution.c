@@ -257,6 +257,23 @@ void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t s
         wide_mma(w, a, b, steps, sums);
 }
 
+bool wide_goes_on(const Wide *w, uint32_t count)
+{
+    enum { MOST = 128 /* sums of a wait */ };
+    return w->p->has_lines && !w->c->by_places && count <= MOST;
+}
+
+void wide_multiply_on(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
+                      uint32_t place, uint32_t count, LLVMValueRef *sums)
+{
+    if (!wide_goes_on(w, count)) {
+        wide_multiply(w, a, b, steps, sums);
+        return;
+    }
+    gx_wgmma_begin(w->k, w->p->inst->operands[0]->shape->dtype,
+                   (uint32_t)w->storage.columns, steps, a, b, place, sums);
+}
+
 static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                          LLVMValueRef *sums)
 {

@@ -169,7 +169,7 @@ const IndexExpr *wide_places_item(const Wide *w, LLVMValueRef item, WidePlacesIt
                  feature = turned ? along : down;
     out->offset = wide_sum_at(w, turned ? times(w->k, along, lanes) : feature, place);
     place = add(w->k, w->place, place);
-    out->inside = is_below(w->k, place, count);
+    out->inside = count % w->c->tile[ROWS] != 0 ? is_below(w->k, place, count) : NULL;
     /* in items, so that their first one's number is seen to be a multiple */
     int64_t several[2] = {turned ? 1 : lanes, turned ? lanes : 1};
     place = LLVMBuildUDiv(w->b, place, number(w->k, several[0]), "");

@@ -203,15 +203,43 @@ static void write_item(const Wide *w, LLVMValueRef number_of_item)
         store_item(w, item.offset, at);
     } else {
         Item item = find_item(w, number_of_item);
-        emit_if_begin(w->e, &inside, is_below(w->k, item.row, w->p->result_size[Y]));
+        bool is_cut = w->p->result_size[Y] % w->c->tile[ROWS] != 0;
+        emit_if_begin(w->e, &inside,
+                      is_cut ? is_below(w->k, item.row, w->p->result_size[Y]) : NULL);
         store_item(w, item.offset, item_number(w, &item));
     }
     emit_if_end(w->e, &inside, NULL, 0, NULL);
 }
 
+/* Where all threads have several items, those are loaded together: nothing else of the block is left to do meanwhile. */
+static void write_items(const Wide *w, int64_t count)
+{
+    enum { AT_ONCE = 4 };
+    GxLoop loop;
+    int64_t threads = w->k->block[0], trips = count / (threads * AT_ONCE),
+            done = trips * threads * AT_ONCE;
+    if (trips != 0) {
+        gx_loop_begin(w->k, &loop, w->thread, number(w->k, done),
+                      number(w->k, threads * AT_ONCE), NULL, 0);
+        for (int64_t i = 0; i < AT_ONCE; i++) {
+            emit_scope_begin(w->e);
+            write_item(w, add(w->k, loop.index, number(w->k, i * threads)));
+            emit_scope_end(w->e);
+        }
+        gx_loop_end(w->k, &loop, NULL);
+    }
+    if (done == count)
+        return;
+    gx_loop_begin(w->k, &loop, add(w->k, w->thread, number(w->k, done)),
+                  number(w->k, count), number(w->k, threads), NULL, 0);
+    emit_scope_begin(w->e);
+    write_item(w, loop.index);
+    emit_scope_end(w->e);
+    gx_loop_end(w->k, &loop, NULL);
+}
+
 void wide_results(const Wide *w, LLVMValueRef *sums)
 {
-    GxLoop loop;
     int64_t lanes = w->p->result_is_last ? WARPGROUP_PIECE : 2,
             results = w->c->tile[FEATURES] * w->c->tile[ROWS] *
                       (w->c->by_places ? 1 : w->p->result_size[X]);
@@ -227,9 +255,5 @@ void wide_results(const Wide *w, LLVMValueRef *sums)
     gx_barrier(w->k);
     if (w->p->in_tensor_memory)
         wide_tensor_end(w);
-    LLVMValueRef item = each_begin(w, &loop, results / lanes);
-    emit_scope_begin(w->e);
-    write_item(w, item);
-    emit_scope_end(w->e);
-    gx_loop_end(w->k, &loop, NULL);
+    write_items(w, results / lanes);
 }

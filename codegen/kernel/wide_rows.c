@@ -157,6 +157,7 @@ static LLVMValueRef load_part(const Run *r, LLVMValueRef from, int64_t part)
 /* Each place of a plane is the window's row of a result; those behind the last result's are what else has been read. */
 static void make_patch(const Run *r)
 {
+    enum { AT_ONCE = 4 /* pieces that are loaded before the first is stored */ };
     const Wide *w = r->w;
     const WidePlan *p = r->p;
     const WideRows *rows = &w->storage.of_rows;
@@ -169,13 +170,19 @@ static void make_patch(const Run *r)
                  from = add(w->k, times(w->k, walk.down, rows->row_bytes),
                             times(w->k, walk.across, step));
     from = add(w->k, from, number(w->k, r->rows + 2 * (rows->lead - before)));
-    LLVMValueRef first = times(w->k, plane, p->pieces);
-    for (int64_t i = 0; i < p->pieces; i++) {
-        int64_t channel = i / r->parts, apart = channel * rows->count * rows->row_bytes;
-        LLVMValueRef part =
-                         load_part(r, add(w->k, from, number(w->k, apart)), i % r->parts),
-                     to = patch_offset(w, place, add(w->k, first, number(w->k, i)));
-        gx_store(w->k, GX_SHARED, to, part, PIECE_BYTES);
+    LLVMValueRef first = times(w->k, plane, p->pieces), parts[AT_ONCE];
+    for (int64_t i = 0; i < p->pieces; i += AT_ONCE) {
+        int64_t left = p->pieces - i, count = left < AT_ONCE ? left : AT_ONCE;
+        for (int64_t j = 0; j < count; j++) {
+            int64_t channel = (i + j) / r->parts,
+                    apart = channel * rows->count * rows->row_bytes;
+            parts[j] =
+                load_part(r, add(w->k, from, number(w->k, apart)), (i + j) % r->parts);
+        }
+        for (int64_t j = 0; j < count; j++)
+            gx_store(w->k, GX_SHARED,
+                     patch_offset(w, place, add(w->k, first, number(w->k, i + j))),
+                     parts[j], PIECE_BYTES);
     }
     walk_end(w, &walk);
 }
@@ -288,7 +295,7 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
                     .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .stride = WARPGROUP_PIECE * PIECE_BYTES};
     if (chunks >= 2)
-        wide_multiply(w, &a, &b, (uint32_t)(chunks / 2), sums);
+        wide_multiply_on(w, &a, &b, (uint32_t)(chunks / 2), 0, w->sum_count, sums);
     if (chunks % 2 == 0)
         return;
     int64_t zeros = p->stride * p->pieces * w->storage.chunk,
@@ -296,7 +303,20 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
     a = filter_from(r, term + (chunks - 1) * WARPGROUP_PIECE);
     b.offset = patch_offset(w, place, number(w->k, chunks - 1));
     b.lead = (uint32_t)((zeros - last) * PIECE_BYTES);
-    wide_multiply(w, &a, &b, 1, sums);
+    wide_multiply_on(w, &a, &b, 1, 0, w->sum_count, sums);
+}
+
+/* Nothing is written meanwhile: products of some rows go on at once. */
+static void multiply_window(Wide *w, const Run *r, LLVMValueRef *sums)
+{
+    enum { AT_ONCE = 4 };
+    int64_t count = ceil_div(r->p->window[Y], r->p->stride);
+    for (int64_t row = 0; row < count; row++) {
+        multiply_rows(w, r, row, sums);
+        if (wide_goes_on(w, w->sum_count) &&
+            (row % AT_ONCE == AT_ONCE - 1 || row == count - 1))
+            gx_wgmma_wait(w->k, 0, w->sum_count, sums);
+    }
 }
 
 static Run run_of(const Wide *w)
@@ -355,8 +375,8 @@ LLVMValueRef *wide_rows_run(Wide *w)
         wide_tensor_issue_begin(w, &one);
     if (p->by_term)
         wide_terms_multiply(w, r.filter);
-    for (int64_t row = 0; !p->by_term && row * p->stride < p->window[Y]; row++)
-        multiply_rows(w, &r, row, sums);
+    else
+        multiply_window(w, &r, sums);
     if (p->in_tensor_memory) {
         wide_tensor_issue_end(w, &one, number(w->k, 0));
         wide_tensor_finish(w, number(w->k, 0));
