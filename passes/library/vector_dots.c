@@ -155,13 +155,6 @@ static double sum_seconds(const Rewriter *r, const Instruction *dot, const Side 
     return costs.launch_seconds + (most > l2 ? most : l2);
 }
 
-/* Tensor cores multiply the factors as they are. */
-static bool is_narrow(const Instruction *dot)
-{
-    return dtype_info[dot->operands[0]->shape->dtype].bits <= 16 &&
-           dtype_info[dot->operands[1]->shape->dtype].bits <= 16;
-}
-
 /* The kernel on tensor cores, where a few rows are more work for all others than the matrix takes in memory; else
  * NULL. */
 static Instruction *tile_kernel(const Rewriter *r, Instruction *dot, const Side *matrix,
@@ -193,9 +186,9 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
         dot->shape->rank + side[0].sum.count > KERNEL_MOST_RANK ||
         (rows > 1 && elements < r->cx->settings->library_dot_work / rows))
         return NULL;
-    Instruction *tile = rows > 1 || is_narrow(dot)
-                            ? tile_kernel(r, dot, &side[matrix], (double)rows)
-                            : NULL;
+    /* one row is a multiplication for each element: tensor cores have nothing to save */
+    Instruction *tile =
+        rows > 1 ? tile_kernel(r, dot, &side[matrix], (double)rows) : NULL;
     if (tile != NULL)
         return tile;
     Products p = find_products(r, side, matrix);

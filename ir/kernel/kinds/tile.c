@@ -361,7 +361,8 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
     return best;
 }
 
-/* The best by the model of time, of those that need at most so many cycles; false: none of them is a kernel. */
+/* The best by the model of time, of those that need at most so many cycles; of equals, where memory is the bound, the
+ * one that does least besides. False: none of them is a kernel. */
 static bool best_shape(const KernelDesign *d, const double cycles[SHAPES], double most,
                        size_t *best)
 {
@@ -369,7 +370,8 @@ static bool best_shape(const KernelDesign *d, const double cycles[SHAPES], doubl
     for (size_t i = SHAPES; i-- > 0;) {
         if (cycles[i] == 0 || cycles[i] > most || !seconds_of(d, i, &seconds))
             continue;
-        if (best_seconds == 0 || seconds <= best_seconds) {
+        if (best_seconds == 0 || seconds < best_seconds ||
+            (seconds == best_seconds && cycles[i] <= cycles[*best])) {
             *best = i;
             best_seconds = seconds;
         }
