@@ -534,11 +534,10 @@ static bool fits(Radix *r)
 
 /* -- look-back or ranges ---------------------------------------------------------------------------------------- */
 
-/* So many that each block that the device has at a time takes one. */
-static int64_t ranges_that_fill(const Radix *r)
+/* So many that each block that the device has at a time takes one, of so many on each multiprocessor. */
+static int64_t ranges_that_fill(const Radix *r, int64_t resident)
 {
-    int64_t blocks =
-        (int64_t)target_multiprocessors(r->cx->target) * (RADIX_THREADS / RADIX_DIGITS);
+    int64_t blocks = (int64_t)target_multiprocessors(r->cx->target) * resident;
     int64_t most = r->size / LEAST_RANGE, ranges = blocks / r->rows;
     if (r->cx->settings->sort_ranges > 0)
         ranges = r->cx->settings->sort_ranges;
@@ -576,16 +575,28 @@ static double steps_seconds(Radix r)
     return seconds;
 }
 
-/* 0: tiles look back. */
+/* 0: tiles look back. Of as many ranges as blocks of all sizes can take, those that take the shortest time. */
 static int64_t choose_ranges(const Radix *r)
 {
     Radix by_ranges = *r;
     if (r->cx->settings->sort_ranges == 0 || r->size < LEAST_RANGE)
         return 0;
-    by_ranges.ranges = ranges_that_fill(r);
     if (r->cx->settings->sort_ranges > 0)
-        return by_ranges.ranges;
-    return steps_seconds(by_ranges) < steps_seconds(*r) ? by_ranges.ranges : 0;
+        return ranges_that_fill(r, 1);
+    double least = steps_seconds(*r);
+    int64_t best = 0;
+    for (int64_t resident = RADIX_THREADS / RADIX_DIGITS; resident > 0; resident /= 2) {
+        int64_t before = by_ranges.ranges;
+        by_ranges.ranges = ranges_that_fill(r, resident);
+        if (by_ranges.ranges == before)
+            continue;
+        double seconds = steps_seconds(by_ranges);
+        if (seconds < least) {
+            least = seconds;
+            best = by_ranges.ranges;
+        }
+    }
+    return best;
 }
 
 Instruction *sort_by_digits(Module *m, PassContext *cx, Computation *comp,

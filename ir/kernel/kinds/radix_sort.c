@@ -11,6 +11,7 @@
 
 #define KEY_ACCESSES 12 /* of one array of words */
 #define ACCESSES 8
+#define MOST_BYTES (36 << 10)        /* of the tile of a block of RADIX_DIGITS threads */
 #define MOST_SIZE (INT64_C(1) << 30) /* two bits of a count say what it is of */
 #define RANGE_UNIT 32                /* elements: ranges begin at lines of memory */
 
@@ -250,18 +251,51 @@ static uint64_t count_bytes(int64_t block)
     return 4 * RADIX_DIGITS * (warps + 1) + 2 * 4 * warps + 4;
 }
 
+/* Accesses of a thread, of each array. */
+static int64_t choose_accesses(const RadixPlan *p)
+{
+    uint64_t bytes = 1 + p->widest;
+    int64_t n = p->count == 1 && bytes <= 5 ? KEY_ACCESSES : ACCESSES;
+    while (n > 1 && (bytes * (uint64_t)(RADIX_DIGITS * n) > MOST_BYTES ||
+                     p->live_words * n > RADIX_LIVE_WORDS ||
+                     (int64_t)p->count * n > KERNEL_MOST_VALUES))
+        n /= 2;
+    return n;
+}
+
+/* All ranges at one time, with as many threads as a multiprocessor has registers for: the fewer ranges, the larger are
+ * tiles, and what they store of a digit. */
+static int64_t choose_block(const KernelDesign *d)
+{
+    const RadixPlan *p = d->plan.radix;
+    int64_t block = RADIX_DIGITS, ranges = p->rows * p->ranges,
+            accesses = choose_accesses(p);
+    if (p->ranges == 0 || d->target == NULL)
+        return block;
+    int64_t threads = (int64_t)target_multiprocessors(d->target) * RADIX_THREADS;
+    uint64_t shared = d->target->device->multiprocessor_shared;
+    for (int64_t next = 2 * block; next <= RADIX_THREADS; next *= 2) {
+        uint64_t tile = (1 + p->widest) * (uint64_t)(next * accesses);
+        uint64_t all = tile + count_bytes(next) + TARGET_RESERVED_SHARED;
+        if (next * ranges > threads || p->range < next * accesses ||
+            all * (uint64_t)(RADIX_THREADS / next) > shared)
+            break;
+        block = next;
+    }
+    return block;
+}
+
 void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
 {
     const RadixPlan *p = d->plan.radix;
-    uint64_t bytes = 1 + p->widest;
     if (config_lacks(c, KERNEL_KEY_BLOCK))
-        c->block = RADIX_DIGITS;
+        c->block = choose_block(d);
     if (!config_lacks(c, KERNEL_KEY_ACCESSES))
         return;
-    c->accesses = p->count == 1 && bytes <= 5 ? KEY_ACCESSES : ACCESSES;
-    while (c->accesses > 1 && (bytes * (uint64_t)(c->block * c->accesses) > 36 << 10 ||
-                               p->live_words * c->accesses > RADIX_LIVE_WORDS ||
-                               (int64_t)p->count * c->accesses > KERNEL_MOST_VALUES))
+    c->accesses = choose_accesses(p);
+    while (c->accesses > 1 && c->block > RADIX_DIGITS &&
+           (1 + p->widest) * (uint64_t)(c->block * c->accesses) + count_bytes(c->block) >
+               target_block_shared(d->target))
         c->accesses /= 2;
     if (p->ranges != 0) { /* tiles of equal sizes */
         int64_t tiles = ceil_div(p->range, c->block * c->accesses);

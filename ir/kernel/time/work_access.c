@@ -221,7 +221,9 @@ void work_traffic(WorkBuilder *b, double resident, KernelWork *out)
     double block_bytes = 0;
     for (size_t i = 0; i < b->access_count; i++)
         block_bytes += access_total(b, &b->accesses[i]) / larger(b->blocks, 1);
-    out->l2_bytes = block_bytes * b->blocks;
+    out->l2_bytes = block_bytes * b->blocks + b->torn_l2;
+    out->read_bytes += b->torn_read;
+    out->written_bytes += b->torn_written;
     for (size_t i = 0; i < b->access_count; i++) {
         const WorkAccess *a = &b->accesses[i];
         double needed;

@@ -102,6 +102,8 @@ typedef struct WorkBuilder {
     double blocks;
     uint32_t threads, warps;
     uint64_t shared_bytes;
+    double torn_l2, torn_read,
+        torn_written; /* bytes beside those of accesses: of sectors written in parts */
     uint32_t tensor_columns; /* set by the kind */
     uint32_t lanes;
     /* NULL: not asked for. Kept while lanes are 1, so that what a second walk asks for is known. */

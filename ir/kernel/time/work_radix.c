@@ -57,8 +57,47 @@ static void find_starts(const RadixWork *w)
     work_barrier(b);
 }
 
+/* Part of the lines that L2 gives up before the next tile's elements of the digit fill them: what all blocks at work read
+ * and write meanwhile. A range has lines of its own for each digit; tiles that look back share theirs. */
+static double part_lost(const RadixWork *w)
+{
+    const WorkBuilder *b = w->b;
+    const RadixPlan *p = w->p;
+    double elements = (double)w->accesses * b->threads, bytes = 0;
+    double at_work = (double)(RADIX_THREADS / b->threads) * b->device->multiprocessors;
+    at_work = at_work < b->blocks ? at_work : b->blocks;
+    for (uint32_t i = 0; i < p->count; i++) {
+        double size = shared_bytes(p->inst->operands[i]->shape->dtype),
+               written = elements * size;
+        if (p->ranges != 0)
+            written += RADIX_DIGITS * (costs.line_bytes - size);
+        bytes += elements * size + written;
+    }
+    double kept = b->device->l2_kib * 1024.0 * costs.l2_kept;
+    return at_work * bytes > kept ? 1 - kept / (at_work * bytes) : 0;
+}
+
+/* A tile's elements of a digit begin and end anywhere in a sector and in a line. A sector that is written in parts is read
+ * as well, if L2 gives it up between them: U.S. patent 9,110,809 (NVIDIA), "Reducing memory traffic in DRAM ECC mode". */
+static void tear_sectors(const RadixWork *w, uint32_t array, double tiles)
+{
+    WorkBuilder *b = w->b;
+    double size = shared_bytes(w->p->inst->operands[array]->shape->dtype),
+           elements = (double)w->accesses * b->threads,
+           runs = elements < RADIX_DIGITS ? elements : RADIX_DIGITS,
+           pieces = 1 + (TARGET_WARP - 1) * runs / elements; /* of a warp's elements */
+    WorkLoop *l = work_loop_at(b, b->loop);
+    l->counts.shared += pieces * (costs.line_bytes - size) / costs.line_bytes;
+    double all = tiles * b->blocks, torn = costs.sector_bytes - size;
+    if (torn <= 0)
+        return;
+    b->torn_l2 += all * pieces * torn * elements / TARGET_WARP;
+    b->torn_written += all * runs * torn * part_lost(w);
+    b->torn_read += all * runs * 2 * torn * part_lost(w);
+}
+
 /* Elements through shared memory, and to where their digits begin. */
-static void store_tile(const RadixWork *w)
+static void store_tile(const RadixWork *w, double tiles)
 {
     WorkBuilder *b = w->b;
     const RadixPlan *p = w->p;
@@ -82,6 +121,7 @@ static void store_tile(const RadixWork *w)
         if (i != 0)
             work_barrier(b);
         work_store(b, b->comp->parameter_count + i, shape_leaf(p->inst->shape, i), index);
+        tear_sectors(w, i, tiles);
     }
     work_loop_end(b, 0);
 }
@@ -119,7 +159,7 @@ static void work_tiles(RadixWork *w, const RadixTiles *t)
     work_instructions(b, hop, hops);
     work_part_end(b, before);
     work_wait(b, hops * (b->rates->l2_cycles + hop.cycles));
-    store_tile(w);
+    store_tile(w, 1);
 }
 
 /* A block takes a range, tile by tile; counts say where its digits begin. */
@@ -151,7 +191,7 @@ static void work_ranges(RadixWork *w, const RadixTiles *t)
                      ix_mul(b->ix, step, t->elements));
     load_tile(w);
     find_starts(w);
-    store_tile(w);
+    store_tile(w, (double)t->tiles);
     work_loop_end(b, 0);
 }
 
