@@ -295,9 +295,13 @@ void radix_move_tile(const Radix *r, LLVMValueRef *v, const LLVMValueRef *digits
     LLVMValueRef slots[RADIX_MOST];
     find_slots(r, digits, ranks, slots);
     for (uint32_t i = 0; i < r->plan->count; i++) {
+        uint32_t next = i + 1;
         LLVMValueRef *own = v + i * r->accesses;
-        if (!radix_is_key(r->plan, i))
+        if (i == 0 && !radix_is_key(r->plan, i))
             load(r, i, own);
+        /* on their way while the array before is stored */
+        if (next < r->plan->count && !radix_is_key(r->plan, next))
+            load(r, next, v + next * r->accesses);
         if (i != 0)
             gx_barrier(r->e->k);
         exchange(r, i, own, slots);
