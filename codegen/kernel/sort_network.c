@@ -102,6 +102,25 @@ void sort_each_end(SortNetwork *s, GxLoop *loop)
     gx_loop_end(s->e->k, loop, NULL);
 }
 
+/* Slots of 32 neighbouring pairs whose partners lie up to 32 apart are 64 neighbours: the same warp has them from step to
+ * step. Other warps stored them where partners lay further apart, or before the first step. */
+static void wait_for_partners(SortNetwork *s, LLVMValueRef log_block,
+                              LLVMValueRef log_distance)
+{
+    Kernel *k = s->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef one = gx_i32(k, 1), distance = LLVMBuildShl(b, one, log_distance, "");
+    LLVMValueRef is_far =
+        LLVMBuildICmp(b, LLVMIntUGE, distance, gx_i32(k, TARGET_WARP), "");
+    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, log_block, one, "");
+    GxIf all;
+    gx_if_begin(k, &all, LLVMBuildOr(b, is_far, is_first, ""));
+    gx_barrier(k);
+    gx_if_else(k, &all, NULL, 0);
+    gx_syncwarp(k);
+    gx_if_end(k, &all, NULL, 0, NULL);
+}
+
 void sort_rows(SortNetwork *s)
 {
     Kernel *k = s->e->k;
@@ -118,7 +137,7 @@ void sort_rows(SortNetwork *s)
     gx_loop_begin(k, &inner, gx_i32(k, 0), outer.index, gx_i32(k, 1), NULL, 0);
     LLVMValueRef log_distance =
         LLVMBuildSub(b, LLVMBuildSub(b, outer.index, gx_i32(k, 1), ""), inner.index, "");
-    gx_barrier(k);
+    wait_for_partners(s, outer.index, log_distance);
     gx_loop_begin(k, &pairs, gx_tid(k, 0), total, gx_i32(k, k->block[0]), NULL, 0);
     exchange(s, pairs.index, outer.index, log_distance);
     gx_loop_end(k, &pairs, NULL);

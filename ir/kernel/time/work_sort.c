@@ -55,19 +55,31 @@ static double exchange(WorkBuilder *b, const Network *n)
     return costs.shared_cycles + cycles + 8 * costs.alu_cycles;
 }
 
-/* A bitonic network: log2(n) * (log2(n) + 1) / 2 steps with a barrier each. */
-static void sort_rows(WorkBuilder *b, const Network *n)
+/* So many steps of a network, each behind a barrier of all warps, or of its own. */
+static void sort_steps(WorkBuilder *b, const Network *n, double steps, bool by_all)
 {
-    double log = work_log2(n->slots), steps = log * (log + 1) / 2;
     double pairs = (double)(n->slots * n->rows) / 2 / b->threads;
     work_loop_begin(b, steps, (int64_t)steps, 1);
-    work_barrier(b);
+    if (by_all)
+        work_barrier(b);
+    else
+        work_instructions(b, (OpCost){.alu = 1}, 1); /* bar.warp.sync */
     work_loop_begin(b, pairs > 1 ? pairs : 1, (int64_t)pairs + 1, 2);
     WorkPart before = work_part_begin(b, pairs < 1 ? pairs : 1);
     exchange(b, n);
     work_part_end(b, before);
     work_loop_end(b, 0);
     work_loop_end(b, 0);
+}
+
+/* A bitonic network: log2(n) * (log2(n) + 1) / 2 steps. Barriers stand before those of partners at least 32 apart. */
+static void sort_rows(WorkBuilder *b, const Network *n)
+{
+    double log = work_log2(n->slots), lanes = work_log2(TARGET_WARP), far = log - lanes;
+    double all = log * (log + 1) / 2, between = far > 0 ? far * (far + 1) / 2 : 0;
+    if (between > 0)
+        sort_steps(b, n, between, true);
+    sort_steps(b, n, all - between, false);
     work_barrier(b);
 }
 
