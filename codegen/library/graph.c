@@ -180,6 +180,7 @@ static void describe_convolution(Builder *b, const Instruction *inst,
     ConvolutionShape s;
     if (!convolution_shape(call->conv, &s))
         bug("%s cannot be made by cuDNN", inst->name);
+    convolution_settle(&s);
     const ConvolutionArray *arrays[3] = {&s.x, &s.w, &s.y};
     const Instruction *values[3] = {call->lhs, call->rhs, inst};
     bool has_epilogue = call->scale != NULL || call->addend != NULL ||

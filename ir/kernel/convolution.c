@@ -200,6 +200,81 @@ bool convolution_shape(const Instruction *conv, ConvolutionShape *out)
            shape_elements(conv->operands[1]->shape) != 0;
 }
 
+/* -- orders ------------------------------------------------------------------------------------- */
+
+static void dims_in_order(uint32_t spatial, ConvolutionOrder order,
+                          uint32_t out[CONVOLUTION_RANK])
+{
+    uint32_t n = 0;
+    out[n++] = FIRST;
+    if (order == CONVOLUTION_FEATURES_FIRST)
+        out[n++] = SECOND;
+    for (uint32_t d = 0; d < spatial; d++)
+        out[n++] = PLACES + d;
+    if (order == CONVOLUTION_FEATURES_LAST)
+        out[n++] = SECOND;
+}
+
+/* The array with the strides of an order; false: it lies otherwise. */
+static bool in_order(ConvolutionArray *a, uint32_t spatial, ConvolutionOrder order)
+{
+    uint32_t dims[CONVOLUTION_RANK];
+    int64_t stride = 1;
+    dims_in_order(spatial, order, dims);
+    for (uint32_t i = spatial + PLACES; i-- > 0;) {
+        uint32_t d = dims[i];
+        if (a->dims[d] != 1 && a->strides[d] != stride)
+            return false;
+        a->strides[d] = stride;
+        stride *= a->dims[d];
+    }
+    return true;
+}
+
+static bool has_order(ConvolutionArray a, uint32_t spatial, ConvolutionOrder order)
+{
+    return in_order(&a, spatial, order);
+}
+
+ConvolutionOrder convolution_order(const ConvolutionShape *s, bool *filter_has_it)
+{
+    static const ConvolutionOrder orders[] = {CONVOLUTION_FEATURES_LAST,
+                                              CONVOLUTION_FEATURES_FIRST};
+    ConvolutionOrder found = CONVOLUTION_MIXED;
+    *filter_has_it = false;
+    for (uint32_t i = 0; i < 2 && !*filter_has_it; i++) {
+        if (!has_order(s->x, s->spatial, orders[i]) ||
+            !has_order(s->y, s->spatial, orders[i]))
+            continue;
+        *filter_has_it = has_order(s->w, s->spatial, orders[i]);
+        if (found == CONVOLUTION_MIXED || *filter_has_it)
+            found = orders[i];
+    }
+    return found;
+}
+
+void convolution_filter_order(const ConvolutionShape *s, ConvolutionOrder order,
+                              uint32_t out[CONVOLUTION_RANK])
+{
+    dims_in_order(s->spatial, order, out);
+}
+
+bool convolution_order_fits(const ConvolutionShape *s)
+{
+    bool filter_has_it;
+    return convolution_order(s, &filter_has_it) != CONVOLUTION_MIXED &&
+           (filter_has_it || s->kind != CONVOLUTION_FILTER);
+}
+
+void convolution_settle(ConvolutionShape *s)
+{
+    bool filter_has_it;
+    ConvolutionArray *arrays[3] = {&s->x, &s->w, &s->y};
+    ConvolutionOrder order = convolution_order(s, &filter_has_it);
+    for (uint32_t i = 0; i < 3 && filter_has_it; i++)
+        in_order(arrays[i], s->spatial, order);
+}
+
 /* -- calls -------------------------------------------------------------------------------------- */
 
 bool convolution_has_types(const Instruction *conv)
@@ -295,9 +370,17 @@ int64_t convolution_work(const ConvolutionShape *s)
     return work;
 }
 
+/* cuDNN takes it as it is. */
+static bool is_taken(const Instruction *conv)
+{
+    ConvolutionShape s;
+    bool filter_has_it;
+    return convolution_has_types(conv) && convolution_shape(conv, &s) &&
+           convolution_order(&s, &filter_has_it) != CONVOLUTION_MIXED && filter_has_it;
+}
+
 bool convolution_call_of(const Instruction *inst, ConvolutionCall *out)
 {
-    ConvolutionShape unused;
     if ((inst->op != OP_CONVOLUTION && inst->op != OP_FUSION) || !is_marked(inst))
         return false;
     *out = (ConvolutionCall){.conv = inst};
@@ -307,7 +390,7 @@ bool convolution_call_of(const Instruction *inst, ConvolutionCall *out)
         out->lhs = inst->operands[0];
         out->rhs = inst->operands[1];
     }
-    return convolution_has_types(out->conv) && convolution_shape(out->conv, &unused);
+    return is_taken(out->conv);
 }
 
 bool convolution_is_library(const Instruction *inst)

@@ -39,6 +39,25 @@ bool convolution_has_types(const Instruction *conv);
 /* False: cuDNN has no such convolution, whatever the layouts are. */
 bool convolution_shape(const Instruction *conv, ConvolutionShape *out);
 
+/* Where an array has its features, or a filter its inputs: before all positions (NCHW, KCRS) or behind them (NHWC, KRSC), with
+ * nothing between. Dimensions of size 1 lie anywhere. */
+typedef enum ConvolutionOrder {
+    CONVOLUTION_MIXED,
+    CONVOLUTION_FEATURES_FIRST,
+    CONVOLUTION_FEATURES_LAST
+} ConvolutionOrder;
+
+/* That of x and y, which the filter has, too, or has not. cuDNN is given arrays of one order only: it takes others, and some of
+ * its engines compute wrong results of them (docs/measured.md). */
+ConvolutionOrder convolution_order(const ConvolutionShape *s, bool *filter_has_it);
+/* Of the filter's dimensions, out, in and positions, as `s` names them: from major to minor. */
+void convolution_filter_order(const ConvolutionShape *s, ConvolutionOrder order,
+                              uint32_t out[CONVOLUTION_RANK]);
+/* cuDNN may be asked for it: with its filter turned, where that is no result. */
+bool convolution_order_fits(const ConvolutionShape *s);
+/* Dimensions of size 1 lie as the order of the others says, which is all arrays': cuDNN reads the order from their strides. */
+void convolution_settle(ConvolutionShape *s);
+
 /* Multiplications. */
 int64_t convolution_work(const ConvolutionShape *s);
 

@@ -28,12 +28,13 @@ static const Candidate *best_kernel(const Candidates *all, bool is_forced)
 static bool turns_filter(const Instruction *product)
 {
     ConvolutionShape s;
+    bool filter_has_it;
     if (product->op != OP_CONVOLUTION || !convolution_shape(product, &s) ||
-        s.kind != CONVOLUTION_FORWARD)
+        !convolution_order_fits(&s))
         return false;
     const Instruction *filter = product->operands[1];
-    return s.x.strides[1] == 1 && s.w.dims[1] > 1 && s.w.strides[1] != 1 &&
-           library_lies_in_memory(filter) && filter->op != OP_CONSTANT;
+    convolution_order(&s, &filter_has_it);
+    return !filter_has_it && library_lies_in_memory(filter) && filter->op != OP_CONSTANT;
 }
 
 double library_most_seconds(const Instruction *product, double library,
@@ -47,26 +48,42 @@ double library_most_seconds(const Instruction *product, double library,
            cost_seconds_of_bytes(cx->target->device, bytes);
 }
 
+/* A convolution of images of different orders, which no library is asked for. */
+static bool is_ours(const Instruction *product)
+{
+    ConvolutionShape s;
+    return product->op == OP_CONVOLUTION && convolution_shape(product, &s) &&
+           !convolution_order_fits(&s);
+}
+
+/* Kernels of its pieces take less time than one of ours, and than a library where there is one. */
+static bool pieces_are_best(const Instruction *product, const Candidate *own,
+                            const Candidate *library, const PassContext *cx)
+{
+    double seconds;
+    return split_product_seconds(product, cx, &seconds) && seconds < own->seconds &&
+           (library == NULL || seconds <= library->seconds * costs.kernel_gain);
+}
+
 bool library_is_best(const LibraryChoice *choice, Instruction *inst)
 {
     const Target *target = choice->cx->target;
     Candidates all;
-    bool is_forced = target->tiles == TILES_GX || target->tiles == TILES_TILEIR;
+    bool is_forced = target->tiles == TILES_GX || target->tiles == TILES_TILEIR,
+         may_ask = !is_ours(inst);
     if (target->tiles == TILES_NONE ||
-        (!is_forced &&
+        (!is_forced && may_ask &&
          !candidates_worth_asking(inst, &choice->uses, target,
                                   turns_filter(inst) ? 1 : costs.kernel_gain)))
-        return true;
+        return may_ask;
     candidates_find(inst, &choice->uses, target, choice->cx->products, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
                     *own = best_kernel(&all, is_forced);
-    if (library == NULL || own == NULL)
-        return true;
-    double pieces;
-    if (!is_forced && split_product_seconds(inst, choice->cx, &pieces) &&
-        pieces < own->seconds && pieces <= library->seconds * costs.kernel_gain)
+    if ((library == NULL && may_ask) || own == NULL)
+        return may_ask;
+    if (!is_forced && pieces_are_best(inst, own, library, choice->cx))
         return false;
-    if (!is_forced &&
+    if (!is_forced && may_ask &&
         own->seconds > library_most_seconds(inst, library->seconds, choice->cx))
         return true;
     fusion_wrap_in_place(inst);

@@ -12,15 +12,15 @@ typedef struct LibraryChoice {
 } LibraryChoice;
 LibraryChoice library_choice(const Computation *comp, const PassContext *cx);
 
-/* What a kernel must not take longer than in place of a library that needs so many seconds. A convolution from features that
- * are last wants its filter so, too: where that is in memory in another order a kernel has to be compiled and launched for the
- * library as well, which turns it, and what takes less time altogether is best. */
+/* What a kernel must not take longer than in place of a library that needs so many seconds. A convolution's filter is to
+ * have the images' order: where it is in memory in another one a kernel has to be compiled and launched for the library as
+ * well, which turns it, and what takes less time altogether is best. */
 double library_most_seconds(const Instruction *product, double library,
                             const PassContext *cx);
 
 /* The dot or convolution, which a library could make, is better left to it than to a kernel: one has to be
  * compiled, and must be worth that. False: it has become that kernel, or stays as it is where kernels of its pieces
- * are the best: see split_product_seconds. */
+ * are the best: see split_product_seconds. A convolution of images of different orders is never a library's. */
 bool library_is_best(const LibraryChoice *choice, Instruction *inst);
 
 /* No kernel has to be made that stores it. */

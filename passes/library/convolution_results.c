@@ -41,14 +41,21 @@ static Instruction *turned(Instruction *conv, const Instruction *transpose)
     return c;
 }
 
-static bool is_ours(Instruction *conv, const PassContext *cx)
+/* A kernel of ours takes less time for the turned one than a library for the other one and what turns its result. */
+static bool is_ours(Instruction *turned, Instruction *conv, const PassContext *cx)
 {
-    Candidates all;
+    Candidates ours, all;
+    candidates_find(turned, NULL, cx->target, cx->products, &ours);
+    const Candidate *tile = candidates_by(&ours, CANDIDATE_TILE);
+    if (tile == NULL || cx->graphs == NULL)
+        return tile != NULL;
     candidates_find(conv, NULL, cx->target, cx->products, &all);
-    const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY),
-                    *tile = candidates_by(&all, CANDIDATE_TILE);
-    return tile != NULL && (library == NULL || cx->graphs == NULL ||
-                            tile->seconds <= library->seconds * costs.kernel_gain);
+    const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY);
+    double turns =
+        costs.launch_seconds +
+        cost_seconds_of_bytes(cx->target->device, 2 * (double)shape_bytes(conv->shape));
+    return library == NULL ||
+           tile->seconds <= library->seconds * costs.kernel_gain + turns;
 }
 
 static bool turn_results(Computation *comp, const PassContext *cx)
@@ -67,7 +74,7 @@ static bool turn_results(Computation *comp, const PassContext *cx)
             library_makes(conv) || uses_count(&uses, conv) != 1)
             continue;
         Instruction *c = turned(conv, transpose);
-        if (is_ours(c, cx)) {
+        if (is_ours(c, conv, cx)) {
             forward[i] = c;
             changed = true;
         } else {

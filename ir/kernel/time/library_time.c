@@ -374,7 +374,8 @@ bool library_product_time(const Instruction *product, const GpuModel *d, KernelT
         if (!matmul_types_fit(product) || !describe_dot(product, d, &p) || p.rate == 0)
             return false;
     } else if (convolution_has_types(product) &&
-               convolution_shape(product, &convolution)) {
+               convolution_shape(product, &convolution) &&
+               convolution_order_fits(&convolution)) {
         describe_convolution(product, d, &p);
     } else {
         return false;
