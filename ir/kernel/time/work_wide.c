@@ -331,6 +331,22 @@ static void write_results(const WideWork *w)
     work_set_lanes(b, 1);
 }
 
+/* Of a thread, besides the fewest of all kernels: sums, stages, descriptors, fragments of a few places. By places as ptxas has
+ * them (98 to 186, and 137 and 195 of patches that are turned): 26 in all beside sums and fragments; a turned patch is
+ * filled by 73 beside the sums. */
+static double held_registers(const WideWork *w)
+{
+    enum { FETCHED = 8, TURNED = 55, STAGED = 16, FRAGMENTS = 32 };
+    const WidePlan *p = w->p;
+    if (p->in_tensor_memory)
+        return FRAGMENTS;
+    if (!w->c->by_places)
+        return thread_sums(w) + (p->core == NULL ? STAGED : FRAGMENTS);
+    double held = (double)wide_places_registers(w->c) + FETCHED,
+           turned = thread_sums(w) + TURNED;
+    return p->is_last || held + FETCHED > turned ? held : turned;
+}
+
 void work_wide_convolution(const KernelDesign *d, KernelWork *out)
 {
     const WidePlan *p = d->plan.wide;
@@ -340,12 +356,8 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     wide_storage(d, &w.storage);
     double rows =
         c->by_places ? wide_places_rows(p, c) : (double)w.storage.rows; /* of a plane */
-    /* sums; stages, descriptors; fragments of a few places; 26 with the least of all kernels (ptxas of by_places) */
     b->tensor_columns = w.storage.tensor.taken;
-    work_registers(b, p->in_tensor_memory ? 32
-                      : c->by_places
-                          ? (double)wide_places_registers(c) + (p->is_last ? 8 : 16)
-                          : thread_sums(&w) + (p->core == NULL ? 16 : 32));
+    work_registers(b, held_registers(&w));
     TapWork taps = {
         .b = b,
         .inst = p->inst,
