@@ -4,9 +4,10 @@
  *     for each tap: wait for its filter; barrier; ask for a later one; multiply
  *   sums through shared memory to the results
  *
- * Patch and filter are matrices of 8 rows of 16 bytes, as wgmma reads them: eight channels of 8 places that follow each
+ * A patch is matrices of 8 rows of 16 bytes, as wgmma reads them: eight channels of 8 places that follow each
  * other, so that a tap's places may begin anywhere. Rows of a matrix have all banks; eight
- * channels and the next eight are so far apart that threads that fill several at once do not meet in a bank either. */
+ * channels and the next eight are so far apart that threads that fill several at once do not meet in a bank either. What
+ * cp.async brings for wgmma lies in lines where it can: filters, and patches that warps load. */
 #include "codegen/kernel/wide.h"
 #include "ir/base/divide.h"
 

@@ -183,6 +183,28 @@ static void patch_storage(const WidePlan *p, const KernelConfig *c, WideStorage 
         p->takes_words ? 0 : (uint64_t)((s * p->pieces * out->chunk + r->zeros) * piece);
 }
 
+/* A copy of a row takes a request for each pair of 128 bytes of the image and of shared memory: the fewest if both begin
+ * together. The first row is `before` rows above one that is taken to begin a line. */
+enum { LINE = 128 };
+
+static int64_t image_row_bytes(const WidePlan *p)
+{
+    return p->size[X] * wide_tap_numbers(p) * 2;
+}
+
+static int64_t aligned_lead(const WidePlan *p, int64_t lead)
+{
+    int64_t first = (LINE - p->before[Y] * image_row_bytes(p) % LINE) % LINE;
+    while (2 * lead % LINE != first)
+        lead += WARPGROUP_PIECE;
+    return lead;
+}
+
+static int64_t aligned_row_bytes(const WidePlan *p, int64_t bytes)
+{
+    return bytes + (LINE + image_row_bytes(p) % LINE - bytes % LINE) % LINE;
+}
+
 void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
     int64_t piece = 2 * WARPGROUP_PIECE, numbers = wide_tap_numbers(p), s = p->stride,
@@ -192,11 +214,15 @@ void wide_rows_storage(const WidePlan *p, const KernelConfig *c, WideStorage *ou
     WideRows *r = &out->of_rows;
     r->count = (c->tile[ROWS] - 1) * s + p->window[Y];
     r->lead = round_up(before, WARPGROUP_PIECE);
+    if (p->has_lines)
+        r->lead = aligned_lead(p, r->lead);
     int64_t end = r->lead - before + s * (out->pitch - 1) * numbers + run;
     int64_t pieces = ceil_div(end, WARPGROUP_PIECE);
     if (p->by_term)
         pieces = banked_rows(p, pieces, r);
     r->row_bytes = pieces * piece;
+    if (p->has_lines)
+        r->row_bytes = aligned_row_bytes(p, r->row_bytes);
     r->bytes = (uint64_t)(r->count * r->row_bytes * runs);
     if (p->by_term)
         terms_storage(p, c, out);
