@@ -8,8 +8,10 @@
 #include "ir/base/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
+#include "ir/kernel/time/kernel_time.h"
+#include "ir/kernel/time/work_kinds.h"
 
-#define KEY_ACCESSES 12 /* of one array of words */
+#define WORD_ACCESSES 12 /* of arrays of words: one, or two by ranges */
 #define ACCESSES 8
 #define MOST_BYTES (36 << 10)        /* of the tile of a block of RADIX_DIGITS threads */
 #define MOST_SIZE (INT64_C(1) << 30) /* two bits of a count say what it is of */
@@ -255,7 +257,8 @@ static uint64_t count_bytes(int64_t block)
 static int64_t choose_accesses(const RadixPlan *p)
 {
     uint64_t bytes = 1 + p->widest;
-    int64_t n = p->count == 1 && bytes <= 5 ? KEY_ACCESSES : ACCESSES;
+    bool is_few = p->count == 1 || (p->count == 2 && p->ranges != 0);
+    int64_t n = is_few && p->widest <= 4 ? WORD_ACCESSES : ACCESSES;
     while (n > 1 && (bytes * (uint64_t)(RADIX_DIGITS * n) > MOST_BYTES ||
                      p->live_words * n > RADIX_LIVE_WORDS ||
                      (int64_t)p->count * n > KERNEL_MOST_VALUES))
@@ -285,6 +288,26 @@ static int64_t choose_block(const KernelDesign *d)
     return block;
 }
 
+/* Of tiles of equal sizes. */
+static int64_t even_accesses(const RadixPlan *p, int64_t block, int64_t most)
+{
+    int64_t tiles = p->ranges != 0 ? ceil_div(p->range, block * most) : 0;
+    return tiles != 0 ? ceil_div(p->range, tiles * block) : most;
+}
+
+static double seconds_of(const KernelDesign *d, const KernelConfig *c, int64_t accesses)
+{
+    KernelWork work;
+    KernelDesign trial = *d;
+    trial.arena = arena_scratch();
+    trial.config = *c;
+    trial.config.accesses = accesses;
+    geometry_radix_sort(&trial);
+    work_radix_sort(&trial, &work);
+    arena_destroy(trial.arena);
+    return kernel_time(&work, d->target->device).seconds;
+}
+
 void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
 {
     const RadixPlan *p = d->plan.radix;
@@ -297,10 +320,13 @@ void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
            (1 + p->widest) * (uint64_t)(c->block * c->accesses) + count_bytes(c->block) >
                target_block_shared(d->target))
         c->accesses /= 2;
-    if (p->ranges != 0) { /* tiles of equal sizes */
-        int64_t tiles = ceil_div(p->range, c->block * c->accesses);
-        c->accesses = ceil_div(p->range, tiles * c->block);
-    }
+    c->accesses = even_accesses(p, c->block, c->accesses);
+    if (p->ranges == 0 || p->count == 1 || c->accesses <= ACCESSES || d->target == NULL)
+        return;
+    /* longer runs of digits, but more to hold for L2 */
+    int64_t fewer = even_accesses(p, c->block, ACCESSES);
+    if (seconds_of(d, c, fewer) < seconds_of(d, c, c->accesses))
+        c->accesses = fewer;
 }
 
 const char *refuse_radix_sort(const KernelDesign *d)
