@@ -332,19 +332,19 @@ static void write_results(const WideWork *w)
 }
 
 /* Of a thread, besides the fewest of all kernels: sums, stages, descriptors, fragments of a few places. By places as ptxas has
- * them (98 to 186, and 137 and 195 of patches that are turned): 26 in all beside sums and fragments; a turned patch is
- * filled by 73 beside the sums. */
+ * them: 26 in all beside sums and fragments (98 to 186), 32 where a patch is turned (128, 195), which is filled by 73 beside
+ * the sums, if there are any yet (137, 203). */
 static double held_registers(const WideWork *w)
 {
-    enum { FETCHED = 8, TURNED = 55, STAGED = 16, FRAGMENTS = 32 };
+    enum { FETCHED = 8, TURNED = 14, FILLED = 55, STAGED = 16, FRAGMENTS = 32 };
     const WidePlan *p = w->p;
     if (p->in_tensor_memory)
         return FRAGMENTS;
     if (!w->c->by_places)
         return thread_sums(w) + (p->core == NULL ? STAGED : FRAGMENTS);
-    double held = (double)wide_places_registers(w->c) + FETCHED,
-           turned = thread_sums(w) + TURNED;
-    return p->is_last || held + FETCHED > turned ? held : turned;
+    double held = (double)wide_places_registers(w->c) + (p->is_last ? FETCHED : TURNED),
+           filled = (w->c->depth < p->channels ? thread_sums(w) : 0) + FILLED;
+    return p->is_last || held > filled ? held : filled;
 }
 
 void work_wide_convolution(const KernelDesign *d, KernelWork *out)
