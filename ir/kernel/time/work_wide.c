@@ -1,6 +1,6 @@
-/* Convolutions by wgmma, or by mma.sync in its place. Sums whose columns no result has are multiplied, too. What the loop
- * keeps busy of wgmma is taken to be what loops over tiles do of mma.sync; a tap's places begin at one distance from the
- * first ones, so that none are found between multiplications. */
+/* Convolutions by wgmma, or by mma.sync in its place. Sums whose columns no result has are multiplied, too. What loops over
+ * taps keep busy of wgmma was measured; by rows of few features, and of mma.sync, it is taken to be what loops over tiles do. A
+ * tap's places begin at one distance from the first ones, so that none are found between multiplications. */
 #include "ir/base/divide.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/work_kinds.h"
@@ -138,7 +138,9 @@ static void multiply(const WideWork *w, double steps)
     double operations = product_operations(w, steps),
            percent = w->p->core == NULL ? b->rates->async_mma
                                         : product_mma_percent(b->rates, type),
-           share = in_memory ? costs.tensor_memory_fraction : costs.tile_fraction;
+           share = in_memory ? costs.tensor_memory_fraction
+                   : w->p->core != NULL || w->p->pieces != 0 ? costs.tile_fraction
+                                                             : costs.wide_fraction;
     /* by four warps each, or by one thread of the block */
     double warps = in_memory ? b->warps : WARPGROUP_WARPS,
            cycles = work_product_cycles(b, type, operations, percent * share);
