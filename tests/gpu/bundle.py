@@ -5,8 +5,8 @@
 
 Programs: the examples and the emitters' tests with random inputs and the reference evaluator's
 results; the cases of GXC_CASES (or ../shared/cases) with theirs, in two forms: our kernels
-only, and with library calls; programs for several devices; those of GXC_KERNELS to be compared
-with XLA (programs.py). The bundle's `check` and `bench` run it. GPU_TARGETS names the targets; with emu among them `check emu` tests the bundle itself.
+only, and with library calls; programs for several devices; what the lit tests of GPU_TESTS compare
+with the evaluator (record.py); those of GXC_KERNELS to be compared with XLA (programs.py). The bundle's `check` and `bench` run it. GPU_TARGETS names the targets; with emu among them `check emu` tests the bundle itself.
 """
 import json
 import os
@@ -167,6 +167,11 @@ class Bundle:
             forms.append(f"tileir={cubin}")
         self.manifest.append(" ".join([hlo.stem, proto, *forms]))
 
+    def add_tests(self, tests):
+        """The lit tests' programs for the first target."""
+        subprocess.run([sys.executable, ROOT / "tests/gpu/record.py", self.build, self.out / "data", TARGETS[0], *tests], check=True)
+        (self.out / "data/recorded.txt").rename(self.out / "recorded.txt")
+
     def write(self, name):
         (self.out / name).write_text("\n".join(self.manifest) + "\n")
         self.manifest = []
@@ -197,6 +202,8 @@ def main():
         for devices in (2, 4, 8):
             bundle.add_devices(hlo, devices)
     bundle.write("devices.txt")
+    if "GPU_TESTS" in os.environ:
+        bundle.add_tests(ROOT / t for t in os.environ["GPU_TESTS"].split())
     # What the others are a share of comes first: a copy's rate, or the library's for a product.
     for hlo in sorted(inputs.glob("*.hlo"), key=lambda p: (p.stem != "copy", p.stem)):
         if hlo.stem == "dot":
