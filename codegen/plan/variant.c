@@ -80,7 +80,8 @@ static uint32_t add_loop_slice(Variant *v, const LoopSlice *l, uint32_t set,
                               .bias = l->terms[i].bias,
                               .high = l->terms[i].high,
                               .stride = l->terms[i].stride};
-    PlanSlice s = v->plan.slices[variant_set_slice(v, set)];
+    uint32_t whole = variant_set_slice(v, set); /* first: it may move the table */
+    PlanSlice s = v->plan.slices[whole];
     s.offset += (uint64_t)l->offset;
     s.bytes = bytes;
     s.terms = plan_add_terms(&v->plan, terms, l->term_count);
@@ -116,7 +117,8 @@ PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
 PlanArg variant_part_arg(Variant *v, const Instruction *inst, uint64_t offset,
                          uint64_t bytes, uint16_t access)
 {
-    PlanSlice s = v->plan.slices[variant_slice(v, inst, 0)];
+    uint32_t slice = variant_slice(v, inst, 0); /* first: it may move the table */
+    PlanSlice s = v->plan.slices[slice];
     s.offset += offset;
     s.bytes = bytes;
     return (PlanArg){.tag = PLAN_ARG_SLICE,
