@@ -37,8 +37,9 @@ typedef struct TwoWay {
     Computation *comp;
     PassContext *cx;
     Uses uses;
-    Arena *brief; /* for one kernel of pieces */
-    bool tried;   /* something was made, if only for the model */
+    const bool *is_awaited; /* something that need not read it waits for it */
+    Arena *brief;           /* for one kernel of pieces */
+    bool tried;             /* something was made, if only for the model */
 } TwoWay;
 
 /* A reduction whose numbers are still open. */
@@ -61,16 +62,6 @@ static bool is_by_rows(const Instruction *inst)
 
 /* -- pieces ----------------------------------------------------------------------------------------- */
 
-/* What a piece is summed of: without what only fills up its last rows, of other dimensions perhaps. */
-static Instruction *summed_array(const Instruction *reduce)
-{
-    Instruction *x = reduce->operands[0];
-    while (x->op == OP_BITCAST)
-        x = x->operands[0];
-    return x->op == OP_PAD && inst_is_constant_scalar(x->operands[1], 0) ? x->operands[0]
-                                                                         : x;
-}
-
 /* Elements of the dimensions behind the last one that is summed; 0: a dimension before them stays, besides the first
  * of the result. */
 static int64_t columns_of(const Instruction *reduce)
@@ -84,11 +75,46 @@ static int64_t columns_of(const Instruction *reduce)
     return reduce->shape->rank == behind + 1 ? columns : 0;
 }
 
+/* Rows of zeros among those of x->operands[0], all of which stay. */
+static bool adds_zeros(const Instruction *x, int64_t columns)
+{
+    if (x->op != OP_PAD || !inst_is_constant_scalar(x->operands[1], 0) ||
+        !shape_is_row_major(x->shape))
+        return false;
+    const Padding *padding = inst_attr(x, ATTR_PADDING)->padding;
+    int64_t tail = 1;
+    for (uint32_t d = padding->rank; d-- > 0;) {
+        const PaddingDim *p = &padding->dims[d];
+        bool is_column = tail < columns;
+        if (p->low < 0 || p->high < 0 ||
+            (is_column && p->low + p->high + p->interior != 0))
+            return false;
+        if (is_column)
+            tail *= x->shape->dims[d];
+    }
+    return tail == columns;
+}
+
+/* What a piece is summed of: without what only fills up its last rows, of other dimensions perhaps. */
+static Instruction *summed_array(const Instruction *reduce)
+{
+    Instruction *x = reduce->operands[0];
+    while (x->op == OP_BITCAST)
+        x = x->operands[0];
+    return adds_zeros(x, columns_of(reduce)) ? x->operands[0] : x;
+}
+
+static bool is_sum(const Instruction *reduce)
+{
+    return reduce->op == OP_REDUCE && reduce->operand_count == 2 &&
+           inst_called(reduce, 0)->root->op == OP_ADD &&
+           computation_is_simple(inst_called(reduce, 0), 1);
+}
+
 /* A sum that may be made in other pieces. */
 static bool is_piece(const Instruction *reduce)
 {
-    if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
-        !shape_is_row_major(reduce->shape) ||
+    if (!is_sum(reduce) || !shape_is_row_major(reduce->shape) ||
         !shape_is_row_major(reduce->operands[0]->shape))
         return false;
     const Instruction *x = summed_array(reduce);
@@ -97,9 +123,7 @@ static bool is_piece(const Instruction *reduce)
     for (uint32_t d = x->shape->rank; d > 0 && tail < columns; d--)
         tail *= x->shape->dims[d - 1];
     return columns > 1 && tail == columns && shape_is_row_major(x->shape) &&
-           inst_is_constant_scalar(reduce->operands[1], 0) &&
-           inst_called(reduce, 0)->root->op == OP_ADD &&
-           computation_is_simple(inst_called(reduce, 0), 1) &&
+           x->shape->dtype == t && inst_is_constant_scalar(reduce->operands[1], 0) &&
            !(dtype_is_float(t) && dtype_info[t].bits < 32);
 }
 
@@ -114,8 +138,7 @@ static bool adds_pieces(const Instruction *reader, uint32_t parameter)
             if (inst->operands[k] != p)
                 continue;
             Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
-            if (inst->op != OP_REDUCE || inst->operand_count != 2 || dims.count != 1 ||
-                dims.data[0] != 0)
+            if (!is_sum(inst) || dims.count != 1 || dims.data[0] != 0)
                 return false;
             is_read = true;
         }
@@ -155,10 +178,23 @@ static bool find_readers(const TwoWay *t, Pieces *p, const Instruction *value)
     return true;
 }
 
+/* Nothing needs the kernel to be there, but for the arrays that it makes. */
+static bool may_go(const TwoWay *t, const Instruction *kernel)
+{
+    bool may = !t->is_awaited[kernel->id], is_tuple = shape_is_tuple(kernel->shape);
+    for (uint32_t i = t->uses.start[kernel->id];
+         i < t->uses.start[kernel->id + 1] && is_tuple && may; i++) {
+        const Instruction *user = t->uses.list[i];
+        may = user->op == OP_GET_TUPLE_ELEMENT && !t->is_awaited[user->id] &&
+              user->control_count == 0;
+    }
+    return may;
+}
+
 static bool find_pieces(const TwoWay *t, Instruction *inst, Pieces *p)
 {
     *p = (Pieces){.sums = inst};
-    if (!is_by_columns(inst))
+    if (!is_by_columns(inst) || !may_go(t, inst))
         return false;
     p->count = fusion_result_count(inst);
     for (uint32_t i = 0; i < p->count; i++) {
@@ -212,7 +248,7 @@ static bool leads_around(const TwoWay *t, const Instruction *from, const Instruc
 static bool rows_fit(const TwoWay *t, const Instruction *rows, const Pieces *p)
 {
     const char *why;
-    if (!is_by_rows(rows) || rows == t->comp->root)
+    if (!is_by_rows(rows) || rows == t->comp->root || !may_go(t, rows))
         return false;
     const ReductionPlan *plan = reduction_plan(rows, t->brief, &why);
     return plan != NULL && plan->minor_reduced && plan->rows == p->rows &&
@@ -542,6 +578,21 @@ static int64_t choose_rows(TwoWay *t, const Pieces *p)
     return chosen;
 }
 
+/* -- the graph ---------------------------------------------------------------------------------------- */
+
+/* As the computation is now. */
+static void take_graph(TwoWay *t)
+{
+    computation_sort(t->comp);
+    t->uses = uses_compute(t->comp, t->cx->scratch);
+    bool *is_awaited = ARENA_ARRAY(t->cx->scratch, bool, t->comp->instruction_count);
+    for (const Instruction *inst = inst_first(t->comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->control_count; k++)
+            is_awaited[inst->control[k]->id] = true;
+    }
+    t->is_awaited = is_awaited;
+}
+
 /* -- the result ---------------------------------------------------------------------------------------- */
 
 /* Results of a kernel that is no more: forward[] gets what they become. */
@@ -576,8 +627,7 @@ static void replace(TwoWay *t, const Pieces *p, int64_t each)
         replace_results(t, trial.kernels[i].rows, &trial.kernels[i], forward);
     replace_results(t, p->sums, NULL, forward);
     computation_substitute(t->comp, forward, count);
-    computation_sort(t->comp);
-    t->uses = uses_compute(t->comp, t->cx->scratch);
+    take_graph(t);
 }
 
 static bool try_kernel(TwoWay *t, Instruction *inst)
@@ -594,8 +644,7 @@ static bool try_kernel(TwoWay *t, Instruction *inst)
 static bool combine_all(TwoWay *t)
 {
     bool changed = false;
-    computation_sort(t->comp);
-    t->uses = uses_compute(t->comp, t->cx->scratch);
+    take_graph(t);
     uint32_t count = 0;
     Instruction **kernels =
         ARENA_ARRAY(t->cx->scratch, Instruction *, t->comp->instruction_count);
