@@ -487,6 +487,7 @@ static void run_all(FILE *f, Progress *p, const char *device, bool is_bench)
 {
     while (p->next != SIZE_MAX) {
         int status = 0;
+        size_t before = p->next;
         fflush(NULL);
         pid_t child = fork();
         if (child == 0)
@@ -495,10 +496,13 @@ static void run_all(FILE *f, Progress *p, const char *device, bool is_bench)
             perror("driver");
             exit(2);
         }
-        if (WIFSIGNALED(status)) {
-            printf("FAILED %s: %s\n", p->name, strsignal(WTERMSIG(status)));
+        if (status != 0) {
+            printf("FAILED %s: %s\n", p->name,
+                   WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it ended");
             p->count[FAILED]++;
         }
+        if (p->next == before) /* nor will another child begin one */
+            exit(2);
     }
 }
 
