@@ -66,13 +66,13 @@ void gx_stmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transpo
             args, 3 + count);
 }
 
-/* Four warps together. */
 /* 0 to 3: rows of 16 bytes, which need none, 32, 64, 128 */
 static uint32_t swizzle_number(const GxMatrices *x)
 {
     return x->line == 128 ? 3 : x->line / 32;
 }
 
+/* Four warps together. */
 static void wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
                   const GxMatrices *a, const GxMatrices *b, uint32_t ends,
                   LLVMValueRef *sums)

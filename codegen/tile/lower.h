@@ -26,8 +26,6 @@ typedef struct TileLower {
         pair; /* bit of the numbers of registers that become one word; 0: see pairs.c */
     LLVMValueRef
         inside; /* i1: predicates that are known of tiles inside a band hold; NULL: nothing is known */
-    bool
-        all_there; /* what is loaded now is there, whatever extents and constraints say */
     const TileResult *result; /* what is stored now; NULL: nothing yet */
     uint32_t
         until; /* tiles are made in windows, up to this register now; 0: all of them */

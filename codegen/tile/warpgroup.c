@@ -3,22 +3,20 @@
 #include <string.h>
 
 #include "codegen/tile/lower.h"
+#include "ir/base/bug.h"
 
 enum { PIECE_BYTES = 16, NUMBER_BYTES = 2 };
 
-/* Bytes of coordinate `first` (i32) along the side of a factor whose rows lie along it: which of the columns of rows, and
- * where in them. `step`, a power of two, divides it. */
+/* Bytes of coordinate `first` (i32, a multiple of `step`) along the side of a factor whose rows lie along it: four warps begin
+ * a column of rows, as each has 64 numbers along either side or all of them. */
 static LLVMValueRef along_lines(TileLower *l, const GxMatrices *x, LLVMValueRef first,
                                 uint32_t step)
 {
     uint32_t numbers = x->line / NUMBER_BYTES;
+    if (step % numbers != 0)
+        bug("kernel %s: wgmma begins within a row of %u bytes", l->k->name, x->line);
     LLVMValueRef column = LLVMBuildUDiv(l->k->builder, first, gx_i32(l->k, numbers), "");
-    column = gx_mul_natural(l->k, column, gx_i32(l->k, x->lead));
-    if (step % numbers == 0)
-        return column;
-    LLVMValueRef within = LLVMBuildURem(l->k->builder, first, gx_i32(l->k, numbers), "");
-    within = gx_mul_natural(l->k, within, gx_i32(l->k, NUMBER_BYTES));
-    return gx_add_natural(l->k, column, within);
+    return gx_mul_natural(l->k, column, gx_i32(l->k, x->lead));
 }
 
 /* The factor's matrices from coordinate `first` (i32, a multiple of `step`, a power of two from 8 on) of its side on. */
