@@ -287,6 +287,13 @@ static int check_file(const Options *o)
     return is_failure(v);
 }
 
+static void print_module(uint64_t seed)
+{
+    char *text = generate(seed);
+    fputs(text, stdout);
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     Options o = {.first = 1, .count = 1000000000, .jobs = 1, .folder = ".", .level = 1};
@@ -316,7 +323,7 @@ int main(int argc, char **argv)
             o.keep = true;
             break;
         case 'p':
-            fputs(generate(strtoull(optarg, NULL, 10)), stdout);
+            print_module(strtoull(optarg, NULL, 10));
             return 0;
         case 'c':
             o.file = optarg;

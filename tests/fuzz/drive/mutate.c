@@ -34,6 +34,13 @@ static void list_add(List *list, const uint8_t *data, size_t size)
     list->data[list->count++] = (Bytes){copy, size};
 }
 
+static void list_free(List *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->data[i].data);
+    free(list->data);
+}
+
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -209,5 +216,8 @@ int main(int count, char **arguments)
         LLVMFuzzerTestOneInput(input.data, input.size);
     }
     printf("%lld inputs\n", inputs);
+    free(input.data);
+    list_free(&seeds);
+    list_free(&words);
     return 0;
 }
