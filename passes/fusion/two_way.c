@@ -570,10 +570,13 @@ static int64_t choose_rows(TwoWay *t, const Pieces *p)
         double seconds =
             combine(t, p, each, &trial) ? kernels_seconds(t->cx, t->comp, first) : best;
         computation_remove_from(t->comp, first);
-        if (seconds < best) {
-            best = seconds;
-            chosen = each;
+        if (seconds >= best) {
+            if (chosen != 0)
+                break; /* more blocks have more pieces to add */
+            continue;
         }
+        best = seconds;
+        chosen = each;
     }
     return chosen;
 }
