@@ -123,6 +123,8 @@ void gx_wgmma_begin(Kernel *k, DType type, uint32_t columns, uint32_t steps,
 {
     if (a->words != NULL)
         bug("kernel %s, %s: a wgmma that goes on reads registers", k->name, k->at);
+    if (place >= GX_WGMMA_MOST_PLACE)
+        bug("kernel %s, %s: a wgmma with sums from place %u on", k->name, k->at, place);
     wgmma(k, type, columns, steps, a, b, GX_WGMMA_GOES_ON + place * GX_WGMMA_PLACE, sums);
 }
 

@@ -4,6 +4,7 @@
 #include "codegen/element/reducer.h"
 #include "codegen/kernel/rows.h"
 #include "codegen/kernel/threads.h"
+#include "ir/base/divide.h"
 
 typedef struct TwoWay {
     Rows rows;
@@ -90,7 +91,7 @@ static void walk_rows(TwoWay *t, LLVMValueRef *carried)
 {
     Rows *r = &t->rows;
     Emit *e = r->e;
-    int64_t trips = (r->plan->sum_rows + t->groups - 1) / t->groups;
+    int64_t trips = ceil_div(r->plan->sum_rows, t->groups);
     LLVMValueRef *next = ARENA_ARRAY(r->in->arena, LLVMValueRef, places(t));
     GxLoop loop;
     gx_loop_begin(r->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, trips),
@@ -218,7 +219,7 @@ Kernel *emitter_two_way_reduction(const EmitterInput *in)
            *t = &two_way;
     Rows *r = &t->rows;
     int64_t items = p->columns / r->lanes;
-    t->items = (uint32_t)((items + r->group - 1) / r->group);
+    t->items = (uint32_t)ceil_div(items, r->group);
     t->base = ARENA_ARRAY(in->arena, uint32_t, p->sum_count);
     t->carried = ARENA_ARRAY(in->arena, LLVMValueRef, places(t));
     r->keeps = true;

@@ -408,3 +408,42 @@ void convolution_unset_library(Instruction *inst)
 {
     config_remove(inst, CONFIG_LIBRARY);
 }
+
+static const char *turned_text(Arena *a, const char *old, Ints order)
+{
+    char *text = ARENA_ARRAY(a, char, (size_t)order.count + 1);
+    for (uint32_t d = 0; d < order.count; d++)
+        text[d] = old[order.data[d]];
+    return text;
+}
+
+static const int64_t *turned_dims(Arena *a, const int64_t *old, uint32_t count,
+                                  Ints order)
+{
+    int64_t *dims = ARENA_ARRAY(a, int64_t, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        dims[i] = ints_find(order, old[i]);
+    return dims;
+}
+
+const DimLabels *convolution_turn_filter(Arena *a, const DimLabels *old, Ints order)
+{
+    DimLabels *l = ARENA_NEW(a, DimLabels);
+    *l = *old;
+    l->rhs_input = ints_find(order, old->rhs_input);
+    l->rhs_output = ints_find(order, old->rhs_output);
+    l->rhs_spatial = turned_dims(a, old->rhs_spatial, old->spatial_rank, order);
+    l->rhs_text = turned_text(a, old->rhs_text, order);
+    return l;
+}
+
+const DimLabels *convolution_turn_result(Arena *a, const DimLabels *old, Ints order)
+{
+    DimLabels *l = ARENA_NEW(a, DimLabels);
+    *l = *old;
+    l->out_batch = ints_find(order, old->out_batch);
+    l->out_feature = ints_find(order, old->out_feature);
+    l->out_spatial = turned_dims(a, old->out_spatial, old->spatial_rank, order);
+    l->out_text = turned_text(a, old->out_text, order);
+    return l;
+}

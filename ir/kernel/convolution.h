@@ -81,4 +81,8 @@ void convolution_unset_library(Instruction *inst);
 /* `broadcast`, of the result's shape, is of a vector along its features: a scale or a bias. */
 bool convolution_bias_fits(const Instruction *conv, const Instruction *broadcast);
 
+/* The labels when filter or result are transposed: dimension d is what was order.data[d]. In the arena. */
+const DimLabels *convolution_turn_filter(Arena *a, const DimLabels *old, Ints order);
+const DimLabels *convolution_turn_result(Arena *a, const DimLabels *old, Ints order);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/base/divide.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/rules.h"
 
@@ -63,7 +64,7 @@ void reduction_operand_index(IndexContext *cx, const Instruction *hero,
 
 int64_t reduction_sum_blocks(const ReductionPlan *plan)
 {
-    return (plan->rows + plan->sum_rows - 1) / plan->sum_rows;
+    return ceil_div(plan->rows, plan->sum_rows);
 }
 
 /* No other result has as many elements: visit_results. */

@@ -12,6 +12,7 @@
  *
  * Needs: fused kernels. Keeps: values but for the order of sums. Ends: each kernel of pieces is tried once. */
 #include "ir/analysis/index_map.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
@@ -376,7 +377,7 @@ static Instruction *sum_rows(const TwoWay *t, Computation *comp, Instruction *re
     Instruction *x = summed_array(reduce);
     Intern *intern = t->m->intern;
     DType type = reduce->shape->dtype;
-    int64_t blocks = (p->rows + each - 1) / each;
+    int64_t blocks = ceil_div(p->rows, each);
     const Shape *from = shape_array(intern, type, 2, (int64_t[]){p->rows, p->columns},
                                     NULL, NULL),
                 *to = shape_array(intern, type, 2, (int64_t[]){blocks, p->columns}, NULL,
@@ -562,7 +563,7 @@ static int64_t choose_rows(TwoWay *t, const Pieces *p)
     int64_t chosen = 0, last = 0;
     for (int64_t waves = 1; waves <= MOST_WAVES; waves++) {
         int64_t blocks = waves * (int64_t)target_multiprocessors(t->cx->target),
-                each = (p->rows + blocks - 1) / blocks;
+                each = ceil_div(p->rows, blocks);
         Trial trial;
         if (each == last || each < 2)
             continue;

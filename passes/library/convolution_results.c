@@ -6,28 +6,12 @@
  *
  * Needs: laid out. Keeps: values. Ends: one sweep. */
 #include "ir/kernel/candidates.h"
+#include "ir/kernel/convolution.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/time/costs.h"
 #include "passes/library/convolutions.h"
 #include "passes/library/library.h"
 #include "passes/simplify/simplify.h"
-
-static const DimLabels *turned_labels(Arena *a, const DimLabels *old, Ints order)
-{
-    DimLabels *l = ARENA_NEW(a, DimLabels);
-    int64_t *positions = ARENA_ARRAY(a, int64_t, (size_t)old->spatial_rank + 1);
-    char *text = ARENA_ARRAY(a, char, (size_t)order.count + 1);
-    for (uint32_t d = 0; d < order.count; d++)
-        text[d] = old->out_text[order.data[d]];
-    for (uint32_t i = 0; i < old->spatial_rank; i++)
-        positions[i] = ints_find(order, old->out_spatial[i]);
-    *l = *old;
-    l->out_batch = ints_find(order, old->out_batch);
-    l->out_feature = ints_find(order, old->out_feature);
-    l->out_spatial = positions;
-    l->out_text = text;
-    return l;
-}
 
 /* Takes the place of the transposition. */
 static Instruction *turned(Instruction *conv, const Instruction *transpose)
@@ -36,8 +20,9 @@ static Instruction *turned(Instruction *conv, const Instruction *transpose)
                                           conv->operand_count, conv->operands);
     const DimLabels *old = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     inst_set(c, (Attr){.id = ATTR_DIM_LABELS,
-                       .labels = turned_labels(conv->parent->module->arena, old,
-                                               inst_ints(transpose, ATTR_DIMENSIONS))});
+                       .labels = convolution_turn_result(
+                           conv->parent->module->arena, old,
+                           inst_ints(transpose, ATTR_DIMENSIONS))});
     return c;
 }
 

@@ -55,23 +55,6 @@ static void wanted_dims(const Instruction *conv, const ConvolutionShape *s,
     }
 }
 
-static const DimLabels *turned_labels(Arena *a, const DimLabels *old, Ints order)
-{
-    DimLabels *l = ARENA_NEW(a, DimLabels);
-    int64_t *positions = ARENA_ARRAY(a, int64_t, (size_t)old->spatial_rank + 1);
-    char *text = ARENA_ARRAY(a, char, (size_t)order.count + 1);
-    for (uint32_t d = 0; d < order.count; d++)
-        text[d] = old->rhs_text[order.data[d]];
-    for (uint32_t i = 0; i < old->spatial_rank; i++)
-        positions[i] = ints_find(order, old->rhs_spatial[i]);
-    *l = *old;
-    l->rhs_input = ints_find(order, old->rhs_input);
-    l->rhs_output = ints_find(order, old->rhs_output);
-    l->rhs_spatial = positions;
-    l->rhs_text = text;
-    return l;
-}
-
 /* What was turned before is turned once. */
 static Instruction *transposed(Instruction *x, const int64_t *wanted)
 {
@@ -110,7 +93,7 @@ static ConvolutionCandidate with_filter(Instruction *conv, Arena *a)
     wanted_dims(conv, &s, order, wanted);
     conv->operands[1] = transposed(c.filter, wanted);
     inst_set(conv, (Attr){.id = ATTR_DIM_LABELS,
-                          .labels = turned_labels(
+                          .labels = convolution_turn_filter(
                               a, c.labels, (Ints){wanted, c.filter->shape->rank})});
     return c;
 }

@@ -1,6 +1,7 @@
 /* Two-way reductions: rows, reduced and mapped as by a row reduction, and sums of their columns. A block walks over as
  * many rows as the partial sums are of; a thread has the same columns of all of them, so their sums stay in its
  * registers. Where groups of threads have rows of their own, those meet in shared memory at the end. */
+#include "ir/base/divide.h"
 #include "ir/kernel/kinds/rows.h"
 
 #define TWO_WAY_CARRIED 16
@@ -142,7 +143,7 @@ static uint32_t resident_blocks(const KernelDesign *d)
 {
     int64_t multiprocessors = target_multiprocessors(d->target),
             blocks = reduction_sum_blocks(d->plan.reduction);
-    int64_t wanted = (blocks + multiprocessors - 1) / multiprocessors,
+    int64_t wanted = ceil_div(blocks, multiprocessors),
             most = TARGET_REGISTERS / (d->config.block * two_way_registers(d));
     if (most > TARGET_BLOCK_THREADS / d->config.block)
         most = TARGET_BLOCK_THREADS / d->config.block;
