@@ -12,7 +12,8 @@
 #   make check-xla      the evaluator against XLA:CPU      make bench          speed and memory
 #   make check-sass     tensor-core instructions and spills in the SASS of programs: ARGS="FOLDER --targets sm_90a -- -O2"
 #   make faults         every call of the system fails once: memory, files, processes, threads
-#   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is
+#   make gpu-bundle     a folder that `make check-gpu` and `make bench-gpu` run where a GPU is;
+#                       GXC_KERNELS=FOLDER GPU_TESTS="tests/codegen/wide-rows.hlo ...": those programs, too
 #   make check-layouts  fragments of tensor_cores.def against CuTe's traits
 #   make rows           row of the specification -> its tests; one without a test is an error
 
