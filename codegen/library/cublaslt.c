@@ -11,7 +11,6 @@
 #define LEAST_VERSION 120000        /* CUDA 12.0 */
 #define LEAST_VERSION_SCALED 120800 /* CUDA 12.8: scales of blocks */
 #define LEAST_VERSION_ROWS 120900   /* CUDA 12.9: scales of f32 for rows */
-#define ALIGNMENT 16                /* that libgxrt asks of the caller's buffers */
 
 static uint32_t library_type(DType t)
 {
@@ -113,13 +112,16 @@ static PlanMatmul describe(const Variant *v, const MatmulCall *call)
                     .fast_accumulation = inst_int(dot, ATTR_ALGORITHM, ALGORITHM_UNSET) ==
                                          ALGORITHM_ANY_F8_ANY_F8_F32_FAST_ACCUM,
                     .beta = call->addend != NULL ? 1 : 0,
-                    .alignment = ALIGNMENT,
+                    .alignment = MATMUL_ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v)};
     m.a = operand(rhs, &s.rhs, s.k, s.n);
     m.a.transpose = !s.rhs.k_first;
     m.b = operand(lhs, &s.lhs, s.k, s.m);
     m.b.transpose = s.lhs.k_first;
-    m.c = m.d = matrix(result, s.n, s.m, false);
+    m.c = matrix(result, s.n, s.m, false);
+    m.c.ld = s.result_ld;
+    m.c.batch_stride = s.result_batch_stride;
+    m.d = m.c;
     m.a.scale_mode = scale_modes[call->scaling[0]];
     m.b.scale_mode = scale_modes[call->scaling[1]];
     return m;
@@ -255,7 +257,7 @@ void cublaslt_add_block_scaled(Variant *v, const Instruction *call)
                     .scale_type = CUDA_R_32F,
                     .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                     .alpha = 1,
-                    .alignment = ALIGNMENT,
+                    .alignment = MATMUL_ALIGNMENT,
                     .workspace_bytes = workspace_bytes(v),
                     .device_factors = d.has_factor};
     m.a = matrix(rhs, d.k, d.n, true);

@@ -30,9 +30,11 @@ typedef enum { BATCH, CONTRACTED, KEPT, KINDS } Kind;
 typedef struct Side {
     int64_t size[KINDS], stride[KINDS];
     Kind inner; /* its elements lie side by side; KINDS: there is only one element */
+    bool is_in_pieces; /* what would be batch dimensions are the first of those kept */
 } Side;
 
-/* Each kind's dimensions must lie together; those of size 1 lie anywhere. */
+/* Each kind's dimensions must lie together; those of size 1 lie anywhere. Kept ones may lie on both sides of those that
+ * are contracted, where there is no batch. */
 static bool describe_side(const Shape *s, Ints batch, Ints contracted, Side *out)
 {
     *out = (Side){.size = {1, 1, 1}, .inner = KINDS};
@@ -44,6 +46,10 @@ static bool describe_side(const Shape *s, Ints batch, Ints contracted, Side *out
         Kind kind = ints_contain(batch, d)        ? BATCH
                     : ints_contain(contracted, d) ? CONTRACTED
                                                   : KEPT;
+        out->is_in_pieces |=
+            kind == KEPT && last == CONTRACTED && out->inner == KEPT && batch.count == 0;
+        if (kind == KEPT && out->is_in_pieces)
+            kind = BATCH;
         if (kind != last && out->size[kind] != 1)
             return false;
         if (kind != last)
@@ -107,6 +113,38 @@ static bool rows_fit(const Instruction *dot, const Side *s)
             s->size[CONTRACTED] % 16 == 0 && s->stride[KEPT] % 16 == 0);
 }
 
+enum { LEAST_ROWS = 16 /* of a piece, and of what it meets */ };
+
+static bool is_aligned(int64_t elements, DType t)
+{
+    return elements * (int64_t)dtype_info[t].bits % (MATMUL_ALIGNMENT * 8) == 0;
+}
+
+/* The operand that lies in pieces meets all of the other one. Each piece, and its result, begins as the first does; a few
+ * rows fill no tile of the library's. */
+static bool take_pieces(const Instruction *dot, const Side *lhs, const Side *rhs,
+                        MatmulShape *out)
+{
+    DType factor = dot->operands[0]->shape->dtype;
+    out->is_in_pieces = lhs->is_in_pieces || rhs->is_in_pieces;
+    if (!out->is_in_pieces)
+        return true;
+    if ((lhs->is_in_pieces && rhs->is_in_pieces) || out->m < LEAST_ROWS ||
+        out->n < LEAST_ROWS)
+        return false;
+    if (lhs->is_in_pieces)
+        out->rhs.batch_stride = 0;
+    if (rhs->is_in_pieces) {
+        out->batch = rhs->size[BATCH];
+        out->lhs.batch_stride = 0;
+        out->result_ld = out->batch * out->n;
+        out->result_batch_stride = out->n;
+    }
+    return is_aligned(out->lhs.batch_stride, factor) &&
+           is_aligned(out->rhs.batch_stride, factor) &&
+           is_aligned(out->result_batch_stride, dot->shape->dtype);
+}
+
 bool matmul_shape(const Instruction *dot, MatmulShape *out)
 {
     const Shape *l = dot->operands[0]->shape, *r = dot->operands[1]->shape;
@@ -121,13 +159,16 @@ bool matmul_shape(const Instruction *dot, MatmulShape *out)
         !describe_side(r, r_batch, r_sum, &rhs) || !rows_fit(dot, &lhs) ||
         !rows_fit(dot, &rhs))
         return false;
+    int64_t m = lhs.size[KEPT], n = rhs.size[KEPT];
     *out = (MatmulShape){.batch = lhs.size[BATCH],
-                         .m = lhs.size[KEPT],
-                         .n = rhs.size[KEPT],
+                         .m = m,
+                         .n = n,
                          .k = lhs.size[CONTRACTED],
                          .lhs = matrices(&lhs),
-                         .rhs = matrices(&rhs)};
-    return true;
+                         .rhs = matrices(&rhs),
+                         .result_ld = n,
+                         .result_batch_stride = m * n};
+    return take_pieces(dot, &lhs, &rhs, out);
 }
 
 bool matmul_side_fits(const Instruction *dot, uint32_t side)
@@ -138,7 +179,7 @@ bool matmul_side_fits(const Instruction *dot, uint32_t side)
         inst_ints(dot, side == 0 ? ATTR_LHS_CONTRACTING_DIMS : ATTR_RHS_CONTRACTING_DIMS);
     Side described;
     return is_ascending(s, batch) && describe_side(s, batch, sum, &described) &&
-           rows_fit(dot, &described);
+           !described.is_in_pieces && rows_fit(dot, &described);
 }
 
 static bool has_types(const Instruction *dot)

@@ -17,6 +17,10 @@
 /* The dimension of a dot's result for dimension `dim` of operand `side`; -1: it is summed over. */
 int64_t dot_result_dim(const Instruction *dot, uint32_t side, int64_t dim);
 
+enum {
+    MATMUL_ALIGNMENT = 16
+}; /* bytes, of each matrix: what libgxrt asks of the caller's buffers */
+
 /* How an operand's matrices lie in memory, in elements. */
 typedef struct MatmulSide {
     bool k_first; /* rows are of k: [k][m] instead of [m][k], [k][n] instead of [n][k] */
@@ -24,16 +28,20 @@ typedef struct MatmulSide {
     int64_t batch_stride;
 } MatmulSide;
 
-/* For each of `batch` products: result [m][n] = sum over k; the result is row-major and whole. */
+/* For each of `batch` products: result [m][n] = sum over k; all results together are a row-major array. Without batch
+ * dimensions one operand may lie in pieces of its rows, [piece][k][rows]: each is a product with all of the other one, and
+ * where the pieces are of rhs their results stand side by side, as columns of one matrix. */
 typedef struct MatmulShape {
     int64_t batch, m, n, k;
     MatmulSide lhs, rhs;
+    int64_t result_ld, result_batch_stride;
+    bool is_in_pieces;
 } MatmulShape;
 
 /* False: the dimensions do not lie as a library wants them. Laid out dots only. */
 bool matmul_shape(const Instruction *dot, MatmulShape *out);
 
-/* Whether operand 0 or 1 by itself lies as a library wants it. */
+/* Whether operand 0 or 1 by itself lies as a library wants it, in one piece. */
 bool matmul_side_fits(const Instruction *dot, uint32_t side);
 
 /* The library has products of these types, by this algorithm. */

@@ -7,6 +7,7 @@
 PassFn pass_library_dots;           /* large dots: cuBLASLt */
 PassFn pass_library_epilogues;      /* what is added to those */
 PassFn pass_library_bias_gradients; /* what their factors give when they are added up */
+PassFn pass_library_pieces;         /* of what was gathered in pieces */
 PassFn pass_library_solvers;        /* large factorisations: cuSOLVER */
 PassFn pass_dequantised_dots;       /* of f8: cuBLASLt */
 PassFn pass_f32_products;           /* TF32 where it is left open */
