@@ -105,7 +105,7 @@ FUZZ_LINK = $(Q)echo "  link  $@"; $(CC) $(CFLAGS) $(SANFLAG) -fsanitize=fuzzer 
 # The FUZZ_RT take the runtime and programs that are there: no compiler, but the emulator.
 $(filter-out $(patsubst %,$(B)/fuzz-%,$(FUZZ_RT) $(FUZZ_EMU) kernels),$(FUZZERS)): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(FUZZ_LIB)
 	$(FUZZ_LINK)
-$(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit folder look place values watch) $(patsubst %,tests/unit/shared/%.c,artefact refusing) $(GXRT_C)) $(GXEMU)
+$(FUZZ_RT:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,$(patsubst %,tests/fuzz/shared/%.c,edit folder look listener values watch) $(patsubst %,tests/unit/shared/%.c,artefact refusing) $(GXRT_C)) $(GXEMU)
 	$(FUZZ_LINK) -lcmocka
 # Those of the emulator alone, which they have in them: they tell it how to behave.
 $(FUZZ_EMU:%=$(B)/fuzz-%): $(B)/fuzz-%: $(B)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/shared/watch.c tests/fuzz/shared/folder.c $(GXRT_C) $(EMU_C))

@@ -46,7 +46,7 @@ static uint32_t add_leaf(Builder *b, PlanGraphTensor t, const Instruction *value
 {
     GraphOperand *o = &b->operands->data[b->operands->count++];
     *o = (GraphOperand){.value = value, .leaf = leaf, .access = access};
-    t.place = PLAN_GRAPH_STORED;
+    t.storage = PLAN_GRAPH_STORED;
     return add_tensor(b, &t);
 }
 
@@ -60,7 +60,7 @@ static uint32_t add_stored(Builder *b, PlanGraphTensor t, const Instruction *val
 static uint32_t add_virtual(Builder *b, PlanGraphTensor t)
 {
     t.type = CUDNN_DATA_FLOAT;
-    t.place = PLAN_GRAPH_VIRTUAL;
+    t.storage = PLAN_GRAPH_VIRTUAL;
     return add_tensor(b, &t);
 }
 
@@ -114,7 +114,7 @@ static uint32_t add_number(Builder *b, uint32_t rank, uint32_t type, uint64_t bi
 {
     PlanGraphTensor t = {.type = type,
                          .rank = rank,
-                         .place = PLAN_GRAPH_SCALAR,
+                         .storage = PLAN_GRAPH_SCALAR,
                          .alignment = ALIGNMENT,
                          .value = bits};
     for (uint32_t d = 0; d < rank; d++)
@@ -281,7 +281,7 @@ static void describe_attention(Builder *b, const Attention *a)
 static uint32_t add_row_sums(Builder *b, PlanGraphTensor rows)
 {
     const int64_t *dims = rows.dims;
-    rows.place = PLAN_GRAPH_SCRATCH;
+    rows.storage = PLAN_GRAPH_SCRATCH;
     rows.strides[ATTENTION_BATCH] = dims[ATTENTION_HEADS] * dims[ATTENTION_PLACES];
     rows.strides[ATTENTION_HEADS] = dims[ATTENTION_PLACES];
     rows.strides[ATTENTION_PLACES] = rows.strides[ATTENTION_DEPTH] = 1;

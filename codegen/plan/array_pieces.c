@@ -84,10 +84,10 @@ static void find_pieces(const Variant *v, const Computation *comp, Piece *out)
 static bool is_written(const Variant *v, const Instruction *fusion,
                        const Instruction *operand)
 {
-    uint32_t place = v->buffers->sets[alias_set(v->aliases, operand, 0)].place;
+    uint32_t holder = v->buffers->sets[alias_set(v->aliases, operand, 0)].holder;
     bool found = false;
     for (uint32_t r = 0; r < shape_leaf_count(fusion->shape); r++)
-        found |= v->buffers->sets[alias_set(v->aliases, fusion, r)].place == place;
+        found |= v->buffers->sets[alias_set(v->aliases, fusion, r)].holder == holder;
     return found;
 }
 

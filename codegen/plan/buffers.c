@@ -379,7 +379,7 @@ static void join_pairs(const Walk *w, const uint32_t *colours, const int64_t *li
 {
     Buffer *sets = w->b->sets;
     for (uint32_t i = 0; i < w->b->set_count; i++) {
-        sets[i].place = i;
+        sets[i].holder = i;
         sets[i].last = sets[i].end;
     }
     for (size_t i = 0; i < w->pair_count; i++) {
@@ -392,8 +392,8 @@ static void join_pairs(const Walk *w, const uint32_t *colours, const int64_t *li
             continue;
         from->end = p->time;
         to->begin = p->time + 1;
-        to->place = from->place;
-        sets[to->place].last = to->end;
+        to->holder = from->holder;
+        sets[to->holder].last = to->end;
     }
 }
 
@@ -502,7 +502,7 @@ static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
                                                     : PLAN_DEVICE_MEMORY;
         if (s->kind == BUFFER_NONE && s->live) {
             s->kind = BUFFER_TEMP;
-            if (s->bytes != 0 && s->place == i)
+            if (s->bytes != 0 && s->holder == i)
                 items[count++] = (Item){i, s};
         }
     }
@@ -511,7 +511,7 @@ static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
     qsort(items, count, sizeof *items, best_order(b, items, placed, count, a));
     pack(b, items, placed, count, b->temp_bytes);
     for (uint32_t i = 0; i < b->set_count; i++)
-        b->sets[i].offset = b->sets[b->sets[i].place].offset;
+        b->sets[i].offset = b->sets[b->sets[i].holder].offset;
 }
 
 Buffers *buffers_assign(const Module *m, const AliasSets *aliases,

@@ -1,4 +1,4 @@
-/* Buffer assignment: a place in memory for every alias set of a scheduled module.
+/* Buffer assignment: memory for every alias set of a scheduled module.
  *
  * The schedule is numbered in the order in which commands run (bodies of loops and branches
  * inside their caller); a set lives from its first definition to its last use. Sets that are
@@ -33,9 +33,9 @@ typedef struct Buffer {
     uint32_t begin, end; /* first definition, last use: inclusive times */
     uint32_t order;      /* in which sets are met as the program runs */
     bool live;           /* it is defined or used at all */
-    uint32_t place;      /* the set whose place it has: its own number, or another's whose
+    uint32_t holder; /* the set whose memory it has: its own number, or another's whose
                             value a reduction in place replaces by this one's */
-    uint32_t last;       /* the end of the last set in its place */
+    uint32_t last;   /* the end of the last set in its memory */
 } Buffer;
 
 typedef struct Buffers {

@@ -15,7 +15,7 @@
 
 typedef struct FusionArgs {
     uint32_t count, parameters;
-    uint32_t *places; /* which set has the place that each argument lies in */
+    uint32_t *holders; /* which set has the memory that each argument lies in */
     KernelArg *args;
 } FusionArgs;
 
@@ -28,7 +28,7 @@ static FusionArgs fusion_args(const Variant *v, const PieceLaunch *launch,
     FusionArgs f = {.parameters = fusion->operand_count};
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
     f.count = f.parameters + results;
-    f.places = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 3);
+    f.holders = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 3);
     f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 3);
     for (uint32_t i = 0; i < f.count; i++) {
         bool is_result = i >= f.parameters;
@@ -36,7 +36,7 @@ static FusionArgs fusion_args(const Variant *v, const PieceLaunch *launch,
         const Instruction *in = is_result ? like : like->operands[i];
         size_t leaf = is_result ? i - f.parameters : 0;
         const Buffer *b = &v->buffers->sets[alias_set(v->aliases, in, leaf)];
-        f.places[i] = b->place;
+        f.holders[i] = b->holder;
         f.args[i] =
             (KernelArg){.align = VARIANT_ARGUMENT_ALIGNMENT,
                         .bytes = (uint64_t)shape_bytes(shape_leaf(inst->shape, leaf)),
@@ -46,14 +46,14 @@ static FusionArgs fusion_args(const Variant *v, const PieceLaunch *launch,
             f.args[i].bytes = launch->bytes[i];
     }
     if (fusion_hero(fusion, OP_RNG_GET_AND_UPDATE_STATE) != NULL) {
-        f.places[f.count] = PLAN_NONE;
+        f.holders[f.count] = PLAN_NONE;
         f.args[f.count++] = (KernelArg){
             .align = BUFFER_ALIGNMENT, .bytes = VARIANT_STATE_BYTES, .is_noalias = true};
     }
     for (uint32_t r = f.parameters; r < f.count; r++) {
         f.args[r].is_read_only = false;
         for (uint32_t i = 0; i < f.count; i++) {
-            if (i == r || f.places[i] != f.places[r])
+            if (i == r || f.holders[i] != f.holders[r])
                 continue;
             f.args[i].is_read_only = false;
             f.args[i].is_noalias = false;
@@ -61,7 +61,7 @@ static FusionArgs fusion_args(const Variant *v, const PieceLaunch *launch,
         }
     }
     if (has_scalar) {
-        f.places[f.count] = PLAN_NONE;
+        f.holders[f.count] = PLAN_NONE;
         f.args[f.count++] = (KernelArg){.is_scalar = true, .align = 1};
     }
     return f;
@@ -71,7 +71,7 @@ static void add_classes(Text *t, const FusionArgs *f)
 {
     for (uint32_t i = 0; i < f->count; i++) {
         uint32_t same = 0;
-        while (f->places[same] != f->places[i])
+        while (f->holders[same] != f->holders[i])
             same++;
         text_printf(t, " %u:%u:%d%s", same, f->args[i].align, f->args[i].is_read_only,
                     f->args[i].is_scalar ? ":scalar" : "");

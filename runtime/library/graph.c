@@ -215,7 +215,7 @@ static uint32_t find_addresses(const Device *d, const PlanCommand *c,
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const PlanGraphTensor *t = &p->graph_tensors[g->tensors + i];
         ids[n] = (int64_t)i + 1;
-        switch ((PlanGraphPlace)t->place) {
+        switch ((PlanGraphStorage)t->storage) {
         case PLAN_GRAPH_STORED:
             addresses[n] = address_of(d, c, arg, slots);
             const PlanArg *a = &p->args[c->args + arg++];
@@ -231,7 +231,7 @@ static uint32_t find_addresses(const Device *d, const PlanCommand *c,
             addresses[n++] = memory + t->value;
             break;
         case PLAN_GRAPH_VIRTUAL:
-        case PLAN_GRAPH_PLACES:
+        case PLAN_GRAPH_STORAGES:
             break;
         }
     }

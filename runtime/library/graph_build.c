@@ -112,10 +112,10 @@ cudnnBackendDescriptor_t graph_build_tensor(GraphBuild *b, const PlanGraphTensor
                     t->strides);
     set_long(b, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
     set_long(b, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, t->alignment);
-    if (t->place == PLAN_GRAPH_VIRTUAL) {
+    if (t->storage == PLAN_GRAPH_VIRTUAL) {
         graph_build_set(b, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
     }
-    if (t->place == PLAN_GRAPH_SCALAR) {
+    if (t->storage == PLAN_GRAPH_SCALAR) {
         graph_build_set(b, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
     }
     if (t->reordering != CUDNN_TENSOR_REORDERING_NONE) {
@@ -131,7 +131,7 @@ cudnnBackendDescriptor_t graph_build_intermediate(GraphBuild *b, uint32_t type,
                                                   const int64_t *strides)
 {
     PlanGraphTensor t = {
-        .type = type, .rank = 4, .place = PLAN_GRAPH_VIRTUAL, .alignment = 16};
+        .type = type, .rank = 4, .storage = PLAN_GRAPH_VIRTUAL, .alignment = 16};
     int64_t stride = 1;
     for (int d = 3; d >= 0; d--) {
         t.dims[d] = dims[d];

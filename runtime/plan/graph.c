@@ -73,8 +73,8 @@ static bool read_tensor(PlanReader *r, const PlanGraph *g, const PlanGraphTensor
     if (plan_graph_type_bits(t->type) == 0) {
         return plan_newer(r, "a tensor of cuDNN type", t->type);
     }
-    if (t->place >= PLAN_GRAPH_PLACES) {
-        return plan_newer(r, "a tensor of a graph at place", t->place);
+    if (t->storage >= PLAN_GRAPH_STORAGES) {
+        return plan_newer(r, "a tensor of a graph with storage", t->storage);
     }
     bool fits = t->rank >= 1 && t->rank <= PLAN_GRAPH_RANK && t->alignment >= 1 &&
                 t->alignment <= GRAPH_MOST_ALIGNMENT &&
@@ -85,9 +85,9 @@ static bool read_tensor(PlanReader *r, const PlanGraph *g, const PlanGraphTensor
                                     : t->dims[d] == 0 && t->strides[d] == 0);
     }
     uint64_t bytes = fits ? plan_graph_tensor_bytes(t) : UINT64_MAX;
-    if (t->place == PLAN_GRAPH_SCALAR) {
+    if (t->storage == PLAN_GRAPH_SCALAR) {
         fits = fits && bytes <= sizeof t->value && t->dims[0] == 1;
-    } else if (t->place == PLAN_GRAPH_SCRATCH) {
+    } else if (t->storage == PLAN_GRAPH_SCRATCH) {
         fits = fits && t->value % t->alignment == 0 &&
                plan_in_table(t->value, bytes, g->scratch_bytes);
     }
@@ -109,12 +109,12 @@ static bool read_ports(PlanReader *r, const PlanGraph *g, const PlanGraphOperati
         if (port == NULL || t >= g->tensor_count) {
             return plan_fail(r, "an operation of a graph lacks its tensor");
         }
-        bool is_made = tensors[t].place == PLAN_GRAPH_VIRTUAL ||
-                       tensors[t].place == PLAN_GRAPH_SCRATCH;
-        if (port->writes ? written[t] || tensors[t].place == PLAN_GRAPH_SCALAR
+        bool is_made = tensors[t].storage == PLAN_GRAPH_VIRTUAL ||
+                       tensors[t].storage == PLAN_GRAPH_SCRATCH;
+        if (port->writes ? written[t] || tensors[t].storage == PLAN_GRAPH_SCALAR
                          : is_made && !written[t]) {
             return plan_fail(r,
-                             "an operation of a graph has a tensor at the wrong place");
+                             "an operation of a graph has a tensor of the wrong storage");
         }
         written[t] |= port->writes;
     }
@@ -266,7 +266,7 @@ bool plan_read_graph(PlanReader *r, const PlanCommand *c, const PlanArg *args)
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const PlanGraphTensor *t = &p->graph_tensors[g->tensors + i];
-        if (t->place != PLAN_GRAPH_STORED) {
+        if (t->storage != PLAN_GRAPH_STORED) {
             continue;
         }
         uint16_t access = is_written(p, g, i) ? PLAN_WRITE : PLAN_READ;
@@ -297,13 +297,13 @@ static void print_sizes(const int64_t *sizes, uint32_t count, FILE *out)
 
 static void print_tensor(const PlanGraphTensor *t, uint32_t number, FILE *out)
 {
-    static const char *const places[] = {"stored", "virtual", "scalar", "scratch"};
+    static const char *const storages[] = {"stored", "virtual", "scalar", "scratch"};
     fprintf(out, "  t%u %s[", number, types[t->type].name);
     print_sizes(t->dims, t->rank, out);
     fprintf(out, "] strides=");
     print_sizes(t->strides, t->rank, out);
-    fprintf(out, " %s", places[t->place]);
-    if (t->place == PLAN_GRAPH_SCALAR || t->place == PLAN_GRAPH_SCRATCH) {
+    fprintf(out, " %s", storages[t->storage]);
+    if (t->storage == PLAN_GRAPH_SCALAR || t->storage == PLAN_GRAPH_SCRATCH) {
         fprintf(out, "=0x%" PRIx64, t->value);
     }
     if (t->reordering) {

@@ -109,18 +109,18 @@ enum {
 };
 #define GRAPH_SLOT(id, port) (GRAPH_PORT_##id##_##port - GRAPH_PORTS_##id)
 
-typedef enum PlanGraphPlace {
+typedef enum PlanGraphStorage {
     PLAN_GRAPH_STORED,  /* an arg of the command */
     PLAN_GRAPH_VIRTUAL, /* between operations: nowhere in memory */
     PLAN_GRAPH_SCALAR,  /* one number: `value` holds its bits */
     PLAN_GRAPH_SCRATCH, /* dense, from byte `value` of the workspace on */
-    PLAN_GRAPH_PLACES
-} PlanGraphPlace;
+    PLAN_GRAPH_STORAGES
+} PlanGraphStorage;
 
 typedef struct PlanGraphTensor {
     uint32_t type; /* cudnnDataType_t */
     uint32_t rank;
-    uint32_t place;      /* PlanGraphPlace */
+    uint32_t storage;    /* PlanGraphStorage */
     uint32_t alignment;  /* of its address, in bytes */
     uint32_t reordering; /* cudnnBackendTensorReordering_t */
     uint32_t reserved;

@@ -95,7 +95,7 @@ static uint64_t workspace_most(const Plan *p, const PlanGraph *g)
     uint64_t bytes = WORKSPACE_LEAST;
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const PlanGraphTensor *t = &p->graph_tensors[g->tensors + i];
-        if (t->place == PLAN_GRAPH_STORED) {
+        if (t->storage == PLAN_GRAPH_STORED) {
             bytes += 2 * plan_graph_tensor_bytes(t);
         }
     }

@@ -16,7 +16,7 @@
 #include "ir/base/clock.h"
 #include "runtime/collective/store.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/shared/place.h"
+#include "tests/fuzz/shared/listener.h"
 
 enum {
     RANKS = 4096, /* of the server, one for each input until it is made again */
@@ -34,7 +34,7 @@ static void check(gxrt_status st, const char *what)
 /* --- a server ------------------------------------------------------------------------------ */
 
 static Store *server;
-static Place server_place;
+static Listener server_listener;
 static uint32_t next_rank;
 
 static void make_server(void)
@@ -42,8 +42,8 @@ static void make_server(void)
     if (server != NULL && next_rank < RANKS)
         return;
     store_close(server);
-    close(place_choose(&server_place));
-    PROMISE(store_open(server_place.address, 0, RANKS, &server) == GXRT_OK, "%s",
+    close(listener_open(&server_listener));
+    PROMISE(store_open(server_listener.address, 0, RANKS, &server) == GXRT_OK, "%s",
             gxrt_last_error());
     next_rank = 1;
 }
@@ -115,8 +115,8 @@ static void visit_server(const uint8_t *data, size_t size)
     static uint32_t turn;
     make_server();
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    PROMISE(s >= 0 && connect(s, (struct sockaddr *)&server_place.socket,
-                              sizeof server_place.socket) == 0,
+    PROMISE(s >= 0 && connect(s, (struct sockaddr *)&server_listener.socket,
+                              sizeof server_listener.socket) == 0,
             "no server");
     if (data[0] & 32) {
         send_bytes(s, data + 1, size - 1);
@@ -167,10 +167,10 @@ static void be_rank(const uint8_t *data, size_t size)
 {
     Answer a = {.data = data + 1, .size = size - 1};
     pthread_t thread;
-    Place own;
+    Listener own;
     Store *s;
     uint64_t value = 7;
-    a.socket = place_choose(&own);
+    a.socket = listener_open(&own);
     PROMISE(pthread_create(&thread, NULL, answer, &a) == 0, "no thread");
     PROMISE(store_open(own.address, 1, 2, &s) == GXRT_OK, "%s", gxrt_last_error());
     double start = seconds_now();

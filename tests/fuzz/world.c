@@ -10,8 +10,8 @@
 #include "runtime/gxrt.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/shared/folder.h"
+#include "tests/fuzz/shared/listener.h"
 #include "tests/fuzz/shared/look.h"
-#include "tests/fuzz/shared/place.h"
 #include "tests/fuzz/shared/values.h"
 
 enum { RANKS = 2, GATHERED_MOST = 140000, SECONDS = 10 };
@@ -143,10 +143,10 @@ static void *be_rank(void *argument)
 
 static void choose_store(Rank *ranks, StoreKind kind)
 {
-    Place place;
+    Listener place;
     char folder[64];
     if (kind == STORE_TCP)
-        close(place_choose(&place));
+        close(listener_open(&place));
     snprintf(folder, sizeof folder, "file:/tmp/gxrt-fuzz-world-%ld", (long)getpid());
     for (int i = 0; i < RANKS; i++)
         snprintf(ranks[i].store, sizeof ranks[i].store, "%s",

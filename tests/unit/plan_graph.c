@@ -21,11 +21,11 @@ static uint32_t add_slice(PlanBuilder *b, uint32_t kind)
 }
 
 static void add_tensor(PlanBuilder *b, int64_t first, int64_t second, int64_t size,
-                       uint32_t place)
+                       uint32_t storage)
 {
     PlanGraphTensor t = {.type = CUDNN_DATA_HALF,
                          .rank = 4,
-                         .place = place,
+                         .storage = storage,
                          .alignment = 16,
                          .dims = {first, second, size, size},
                          .strides = {second * size * size, 1, second * size, second}};
@@ -270,7 +270,8 @@ static void test_tensor_limits(void **state)
     const Limit limits[] = {
         {TENSOR(X, type), CUDNN_DATA_HALF, 5, type},
         {TENSOR(X, type), CUDNN_DATA_HALF, 1000, type},
-        {TENSOR(X, place), PLAN_GRAPH_STORED, PLAN_GRAPH_PLACES, "a graph at place"},
+        {TENSOR(X, storage), PLAN_GRAPH_STORED, PLAN_GRAPH_STORAGES,
+         "a graph with storage"},
         {TENSOR(X, rank), 4, 0, tensor},
         {TENSOR(X, rank), 4, PLAN_GRAPH_RANK, tensor},
         {TENSOR(X, rank), 4, PLAN_GRAPH_RANK + 1, tensor},
@@ -417,7 +418,7 @@ static void test_scalars(void **state)
         memset(t->dims, 0, sizeof t->dims);
         memset(t->strides, 0, sizeof t->strides);
         t->rank = 1;
-        t->place = PLAN_GRAPH_SCALAR;
+        t->storage = PLAN_GRAPH_SCALAR;
         t->type = cases[i].type;
         t->dims[0] = cases[i].first;
         t->strides[0] = cases[i].stride;
@@ -434,17 +435,18 @@ static void test_scalars(void **state)
 }
 
 /* What is written is no scalar, and is not read before. */
-static void test_places(void **state)
+static void test_storage(void **state)
 {
-    static const char place[] = "an operation of a graph has a tensor at the wrong place";
+    static const char storage[] =
+        "an operation of a graph has a tensor of the wrong storage";
     static const struct {
-        uint32_t input, output, input_place, output_place;
+        uint32_t input, output, input_storage, output_storage;
         const char *says;
     } cases[] = {
         {Y, SCRATCH, PLAN_GRAPH_STORED, PLAN_GRAPH_VIRTUAL, NULL},
         {X, SCRATCH, PLAN_GRAPH_STORED, PLAN_GRAPH_VIRTUAL, NULL},
-        {SCRATCH, SCRATCH, PLAN_GRAPH_VIRTUAL, PLAN_GRAPH_VIRTUAL, place},
-        {Y, Y, PLAN_GRAPH_STORED, PLAN_GRAPH_STORED, place},
+        {SCRATCH, SCRATCH, PLAN_GRAPH_VIRTUAL, PLAN_GRAPH_VIRTUAL, storage},
+        {Y, Y, PLAN_GRAPH_STORED, PLAN_GRAPH_STORED, storage},
         {Y, TENSORS, PLAN_GRAPH_STORED, PLAN_GRAPH_STORED, "lacks its tensor"},
         {TENSORS, SCRATCH, PLAN_GRAPH_STORED, PLAN_GRAPH_STORED, "lacks its tensor"},
         {Y, PLAN_NONE, PLAN_GRAPH_STORED, PLAN_GRAPH_STORED, "lacks its tensor"},
@@ -454,12 +456,12 @@ static void test_places(void **state)
         PlanBuilder b;
         build(&b);
         if (cases[i].output < TENSORS)
-            b.graph_tensors[cases[i].output].place = cases[i].output_place;
+            b.graph_tensors[cases[i].output].storage = cases[i].output_storage;
         if (cases[i].input < TENSORS)
-            b.graph_tensors[cases[i].input].place = cases[i].input_place;
+            b.graph_tensors[cases[i].input].storage = cases[i].input_storage;
         b.graph_operations[1].tensors[GRAPH_SLOT(POINTWISE, X)] = cases[i].input;
         b.graph_operations[1].tensors[GRAPH_SLOT(POINTWISE, Y)] = cases[i].output;
-        expect_verdict(&b, "places", i, cases[i].says);
+        expect_verdict(&b, "storage", i, cases[i].says);
         plan_builder_deinit(&b);
     }
 }
@@ -470,7 +472,7 @@ static void build_most(PlanBuilder *b, uint32_t tensors, uint32_t operations)
     build(b);
     PlanGraphOperation op = b->graph_operations[1];
     PlanGraphTensor made = b->graph_tensors[X];
-    made.place = PLAN_GRAPH_VIRTUAL;
+    made.storage = PLAN_GRAPH_VIRTUAL;
     b->graph_tensors_count = 1;
     while (b->graph_tensors_count < tensors)
         plan_add_graph_tensors(b, &made, 1);
@@ -535,7 +537,7 @@ int main(void)
                                        cmocka_unit_test(test_convolution_sizes),
                                        cmocka_unit_test(test_ranks),
                                        cmocka_unit_test(test_scalars),
-                                       cmocka_unit_test(test_places),
+                                       cmocka_unit_test(test_storage),
                                        cmocka_unit_test(test_most),
                                        cmocka_unit_test(test_dequantize)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,14 +1,14 @@
-#ifndef GXC_TESTS_FUZZ_PLACE_H
-#define GXC_TESTS_FUZZ_PLACE_H
+#ifndef GXC_TESTS_FUZZ_LISTENER_H
+#define GXC_TESTS_FUZZ_LISTENER_H
 
 #include <netinet/in.h>
 
-typedef struct Place {
+typedef struct Listener {
     struct sockaddr_in socket;
     char address[64]; /* as a store's, whose secret is "k" */
-} Place;
+} Listener;
 
 /* A socket that listens on a free port of this machine, the caller's to close. */
-int place_choose(Place *out);
+int listener_open(Listener *out);
 
 #endif

@@ -1,12 +1,12 @@
-/* See place.h. */
-#include "tests/fuzz/shared/place.h"
+/* See listener.h. */
+#include "tests/fuzz/shared/listener.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include "tests/fuzz/fuzz.h"
 
-int place_choose(Place *out)
+int listener_open(Listener *out)
 {
     socklen_t size = sizeof out->socket;
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
