@@ -69,24 +69,83 @@ static void store_pieces(Emit *e, const WhilePlan *p, const Instruction *fusion,
     }
 }
 
+/* The body or the condition, of which a thread knows what is carried. */
+static Emit *enter(Emit *e, const WhilePlan *p, const Computation *comp,
+                   const IndexExpr *linear, const LLVMValueRef *carried,
+                   const IndexExpr **own)
+{
+    Range elements = {0, shape_elements(p->shape) - 1};
+    bool is_wide = LLVMGetIntTypeWidth(e->index_type) == 64;
+    Emit *in = emit_begin(e->k, comp, arguments(e, p), is_wide, 1);
+    emit_delinear(in, p->shape, emit_variable(in, emit_index(e, linear, 0), elements),
+                  own);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        int64_t i = loop_element(comp, inst);
+        if (i >= 0 && while_carries(p, i))
+            emit_preset(in, inst, &carried[while_value(p, i)]);
+    }
+    return in;
+}
+
+/* An element whose trip it is has not ended: what the body asks for that is not computed again, which might be rounded
+ * otherwise. */
+static void preset_more(Emit *in, const WhilePlan *p)
+{
+    LLVMValueRef yes = LLVMConstInt(LLVMInt1TypeInContext(in->k->context), 1, 0);
+    for (uint32_t i = 0; p->ends_alone && i < p->count; i++) {
+        if (p->roles[i] == WHILE_ELEMENT)
+            emit_preset(in, p->body->root->operands[i]->operands[0], &yes);
+    }
+}
+
 /* One trip: the values of the next one. */
 static void trip(Emit *e, const EmitterInput *input, const IndexExpr *linear,
                  const LLVMValueRef *carried, LLVMValueRef *next)
 {
     const WhilePlan *p = input->design->plan.element_while;
-    Range elements = {0, shape_elements(p->shape) - 1};
-    bool is_wide = LLVMGetIntTypeWidth(e->index_type) == 64;
-    Emit *in = emit_begin(e->k, p->body, arguments(e, p), is_wide, 1);
     const IndexExpr *own[EMIT_MOST_RANK];
-    emit_delinear(in, p->shape, emit_variable(in, emit_index(e, linear, 0), elements),
-                  own);
-    for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
-        int64_t i = loop_element(p->body, inst);
-        if (i >= 0 && while_carries(p, i))
-            emit_preset(in, inst, &carried[while_value(p, i)]);
-    }
+    Emit *in = enter(e, p, p->body, linear, carried, own);
+    preset_more(in, p);
     carried_elements(in, p, p->body->root, own, next);
     store_pieces(in, p, input->fusion, own);
+}
+
+/* Whether there is another one: an i1. */
+static LLVMValueRef goes_on(Emit *e, const WhilePlan *p, const IndexExpr *linear,
+                            const LLVMValueRef *carried)
+{
+    const IndexExpr *own[EMIT_MOST_RANK], *zero[EMIT_MOST_RANK];
+    Emit *in = enter(e, p, inst_called(p->loop, 0), linear, carried, own);
+    LLVMValueRef more;
+    for (uint32_t d = 0; d < EMIT_MOST_RANK; d++)
+        zero[d] = ix_const(in->ix, 0);
+    emit_element(in, p->more, p->ends_alone ? own : zero, &more);
+    return more;
+}
+
+/* All trips; what is carried becomes what it is after the last one. */
+static void make_trips(Emit *e, const EmitterInput *in, const IndexExpr *linear,
+                       LLVMValueRef *carried, unsigned count)
+{
+    const WhilePlan *p = in->design->plan.element_while;
+    LLVMValueRef *next = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)p->count + 1);
+    GxLoop loop;
+    bool is_counted = p->trips >= 0;
+    if (is_counted)
+        gx_loop_begin(e->k, &loop, emit_index_constant(e, 0),
+                      emit_index_constant(e, p->trips), emit_index_constant(e, 1),
+                      carried, count);
+    else
+        gx_while_begin(e->k, &loop, carried, count);
+    emit_scope_begin(e);
+    if (!is_counted)
+        gx_while_body(e->k, &loop, goes_on(e, p, linear, carried));
+    trip(e, in, linear, carried, next);
+    emit_scope_end(e);
+    if (is_counted)
+        gx_loop_end(e->k, &loop, next);
+    else
+        gx_while_end(e->k, &loop, next);
 }
 
 static void emit_trips(Emit *e, const void *user, const IndexExpr *linear)
@@ -95,17 +154,9 @@ static void emit_trips(Emit *e, const void *user, const IndexExpr *linear)
     const WhilePlan *p = in->design->plan.element_while;
     const IndexExpr *own[EMIT_MOST_RANK];
     LLVMValueRef *carried = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)p->count + 1);
-    LLVMValueRef *next = ARENA_ARRAY(e->arena, LLVMValueRef, (size_t)p->count + 1);
     emit_delinear(e, p->shape, linear, own);
     unsigned count = carried_elements(e, p, p->loop->operands[0], own, carried);
-    GxLoop loop;
-    gx_loop_begin(e->k, &loop, emit_index_constant(e, 0),
-                  emit_index_constant(e, p->trips), emit_index_constant(e, 1), carried,
-                  count);
-    emit_scope_begin(e);
-    trip(e, in, linear, carried, next);
-    emit_scope_end(e);
-    gx_loop_end(e->k, &loop, next);
+    make_trips(e, in, linear, carried, count);
     for (uint32_t r = 0; r < fusion_result_count(in->fusion); r++) {
         FusionResult result = fusion_result(in->fusion, r);
         if (p->roles[result.inst_leaf] == WHILE_ELEMENT)

@@ -63,6 +63,7 @@ static bool is_piece(const Shape *piece, const Shape *s)
 
 typedef struct Walk {
     const WhilePlan *p;
+    const Computation *comp; /* the body, or the condition */
     IndexContext *ix;
     Arena *arena;
     const IndexExpr ***seen; /* by id: the index at which it was visited last */
@@ -123,7 +124,7 @@ static bool was_seen(Walk *w, const Instruction *inst, const IndexExpr *const *i
 static void visit(Walk *w, const Instruction *inst, const IndexExpr *const *index)
 {
     ElementKind kind = element_kind[inst->op];
-    int64_t element = loop_element(w->p->body, inst);
+    int64_t element = loop_element(w->comp, inst);
     if (w->wrong == NULL &&
         (!shape_is_array(inst->shape) || inst->shape->rank > KERNEL_MOST_RANK))
         w->wrong = "a value inside is no array that a kernel can have";
@@ -169,23 +170,31 @@ static void visit_update(Walk *w, uint32_t element, const IndexExpr *const *own)
         visit(w, update->operands[i], NULL);
 }
 
+static void walk_begin(Walk *w, const Computation *comp)
+{
+    w->comp = comp;
+    w->seen = ARENA_ARRAY(w->arena, const IndexExpr **, comp->instruction_count + 1);
+}
+
 static const char *walk(const WhilePlan *p, Arena *a)
 {
-    Walk w = {.p = p,
-              .ix = index_context_create(a),
-              .arena = a,
-              .seen = ARENA_ARRAY(a, const IndexExpr **, p->body->instruction_count + 1)};
+    Walk w = {.p = p, .ix = index_context_create(a), .arena = a};
     const IndexExpr *own[KERNEL_MOST_RANK], *zero[KERNEL_MOST_RANK];
     for (uint32_t d = 0; d < KERNEL_MOST_RANK; d++)
         zero[d] = ix_const(w.ix, 0);
     for (uint32_t d = 0; d < p->shape->rank; d++)
         own[d] = ix_dim(w.ix, d, (Range){0, p->shape->dims[d] - 1});
+    walk_begin(&w, p->body);
     for (uint32_t i = 0; i < p->count && w.wrong == NULL; i++) {
         if (p->roles[i] == WHILE_FILLED)
             visit_update(&w, i, own);
         else if (while_carries(p, i))
             visit(&w, p->body->root->operands[i],
                   p->roles[i] == WHILE_ELEMENT ? own : zero);
+    }
+    if (p->more != NULL && w.wrong == NULL) {
+        walk_begin(&w, inst_called(p->loop, 0));
+        visit(&w, p->more, p->ends_alone ? own : zero);
     }
     return w.wrong;
 }
@@ -259,7 +268,8 @@ static const char *set_roles(WhilePlan *p, Arena *a)
 static bool only_computes(const Computation *comp)
 {
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (op_is(inst->op, OPF_EFFECT) || inst_called_count(inst) > 0 ||
+        bool calls = inst_called_count(inst) > 0 && inst->op != OP_REDUCE;
+        if (op_is(inst->op, OPF_EFFECT) || calls ||
             inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
             return false;
     }
@@ -271,20 +281,23 @@ const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out)
     *out = (WhilePlan){.loop = loop, .trips = loop_known_trip_count(loop)};
     if (loop->op != OP_WHILE || loop->operands[0]->op != OP_TUPLE)
         return "it is no loop over a tuple";
-    if (out->trips < 1)
-        return "how often it runs is not known";
+    if (out->trips == 0)
+        return "it never runs";
     if (out->trips > MOST_TRIPS)
         return "it runs so often that the kernel would take seconds";
-    if (!loop_counts_as_known(loop))
+    if (out->trips > 0 && !loop_counts_as_known(loop))
         return "it counts to another number than its known trip count";
     out->body = inst_attr(loop, ATTR_BODY)->computations.data[0];
     out->count = loop->shape->rank;
     if (out->body->root->op != OP_TUPLE ||
-        out->body->instruction_count > MOST_INSTRUCTIONS)
+        out->body->instruction_count > MOST_INSTRUCTIONS ||
+        inst_called(loop, 0)->instruction_count > MOST_INSTRUCTIONS)
         return "its body is too large";
     if (!only_computes(out->body) || !only_computes(inst_called(loop, 0)))
         return "it does more than to compute what it carries";
     const char *wrong = set_roles(out, a);
+    if (wrong == NULL && out->trips < 0)
+        wrong = while_find_end(out, a);
     return wrong != NULL ? wrong : walk(out, a);
 }
 

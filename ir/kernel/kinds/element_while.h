@@ -17,13 +17,19 @@ typedef struct WhilePlan {
     const Instruction *loop; /* a while, whose operand is a tuple */
     const Computation *body;
     const Shape *shape; /* of the elements, layout included */
-    int64_t trips;
+    int64_t trips;      /* -1: while `more` holds */
+    const Instruction
+        *more; /* of the condition: one for all threads, or, of the loop's shape, one for each element */
+    bool ends_alone; /* the second: an element stays as it is when its own value no longer holds */
     uint32_t count;         /* of carried values */
     const WhileRole *roles; /* [count] */
 } WhilePlan;
 
 /* NULL, or why the loop is none: static text. */
 const char *while_plan(const Instruction *loop, Arena *a, WhilePlan *out);
+/* How a loop ends whose trips are not known, by p->more and p->ends_alone; p has its roles. NULL, or why no thread can know
+ * that: static text. Whether p->more is of elements remains to be seen. */
+const char *while_find_end(WhilePlan *p, Arena *a);
 /* The value is in registers from trip to trip. */
 bool while_carries(const WhilePlan *p, int64_t element);
 /* The body computes with it: it does more than hand it on. */

@@ -130,7 +130,8 @@ void work_element_while(const KernelDesign *d, KernelWork *out)
                    work_elements_of_thread(b, shape_elements(p->shape), 1), own);
     carried_elements(b, p, p->loop->operands[0], own);
     work_wait(b, 0);
-    work_loop_begin(b, (double)p->trips, p->trips, 1);
+    int64_t trips = p->trips < 0 ? 1 : p->trips; /* as of all loops that nobody has counted */
+    work_loop_begin(b, (double)trips, trips, 1);
     enter_body(b, p);
     double ready = carried_elements(b, p, p->body->root, own);
     store_pieces(b, p, parameters, own);
