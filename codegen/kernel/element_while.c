@@ -94,7 +94,7 @@ static void preset_more(Emit *in, const WhilePlan *p)
     LLVMValueRef yes = LLVMConstInt(LLVMInt1TypeInContext(in->k->context), 1, 0);
     for (uint32_t i = 0; p->ends_alone && i < p->count; i++) {
         if (p->roles[i] == WHILE_ELEMENT)
-            emit_preset(in, p->body->root->operands[i]->operands[0], &yes);
+            emit_preset(in, while_asks(p, i), &yes);
     }
 }
 
@@ -148,6 +148,27 @@ static void make_trips(Emit *e, const EmitterInput *in, const IndexExpr *linear,
         gx_while_end(e->k, &loop, next);
 }
 
+/* What several threads have the first of them stores. */
+static void store(Emit *e, const WhilePlan *p, uint32_t arg, const Shape *shape,
+                  const IndexExpr *const *own, const LLVMValueRef *value)
+{
+    LLVMBuilderRef b = e->k->builder;
+    LLVMValueRef is_first = NULL;
+    GxIf s;
+    for (uint32_t d = shape->rank; d < p->shape->rank; d++) {
+        LLVMValueRef zero = LLVMBuildICmp(b, LLVMIntEQ, emit_index(e, own[d], 0),
+                                          emit_index_constant(e, 0), "");
+        is_first = is_first == NULL ? zero : LLVMBuildAnd(b, is_first, zero, "");
+    }
+    if (is_first != NULL)
+        gx_if_begin(e->k, &s, is_first);
+    emit_scope_begin(e);
+    emit_store(e, arg, shape, own, value);
+    emit_scope_end(e);
+    if (is_first != NULL)
+        gx_if_end(e->k, &s, NULL, 0, NULL);
+}
+
 static void emit_trips(Emit *e, const void *user, const IndexExpr *linear)
 {
     const EmitterInput *in = user;
@@ -160,8 +181,8 @@ static void emit_trips(Emit *e, const void *user, const IndexExpr *linear)
     for (uint32_t r = 0; r < fusion_result_count(in->fusion); r++) {
         FusionResult result = fusion_result(in->fusion, r);
         if (p->roles[result.inst_leaf] == WHILE_ELEMENT)
-            emit_store(e, fusion_result_arg(in->fusion, r), result.shape, own,
-                       &carried[while_value(p, result.inst_leaf)]);
+            store(e, p, fusion_result_arg(in->fusion, r), result.shape, own,
+                  &carried[while_value(p, result.inst_leaf)]);
     }
 }
 

@@ -17,6 +17,15 @@ bool while_carries(const WhilePlan *p, int64_t element)
     return p->roles[element] == WHILE_ELEMENT || p->roles[element] == WHILE_SCALAR;
 }
 
+bool while_is_rows(const WhilePlan *p, const Shape *s)
+{
+    bool first = s->rank <= p->shape->rank && shape_is_row_major(s) &&
+                 shape_is_row_major(p->shape);
+    for (uint32_t d = 0; first && d < s->rank; d++)
+        first = s->dims[d] == p->shape->dims[d];
+    return first;
+}
+
 bool while_reads(const WhilePlan *p, int64_t element)
 {
     for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
@@ -71,11 +80,11 @@ typedef struct Walk {
     const char *wrong;
 } Walk;
 
-static bool is_own(const WhilePlan *p, const IndexExpr *const *index)
+static bool is_own(const Shape *s, const IndexExpr *const *index)
 {
-    for (uint32_t d = 0; d < p->shape->rank; d++) {
+    for (uint32_t d = 0; d < s->rank; d++) {
         bool is_dim = index[d]->kind == IX_DIM && index[d]->value == d;
-        if (!is_dim && p->shape->dims[d] != 1)
+        if (!is_dim && s->dims[d] != 1)
             return false;
     }
     return true;
@@ -131,7 +140,7 @@ static void visit(Walk *w, const Instruction *inst, const IndexExpr *const *inde
     if (w->wrong != NULL || was_seen(w, inst, index))
         return;
     if (element >= 0) {
-        if (w->p->roles[element] == WHILE_ELEMENT && !is_own(w->p, index))
+        if (w->p->roles[element] == WHILE_ELEMENT && !is_own(inst->shape, index))
             w->wrong = "its body reads another element";
         return;
     }
@@ -234,8 +243,8 @@ static const char *set_role(const WhilePlan *p, uint32_t i, WhileRole *role)
     if (*role == WHILE_FILLED &&
         !is_piece(while_update(p, i)->operands[1]->shape, p->shape))
         return "it fills an array by pieces of another shape";
-    if (*role == WHILE_SCALAR && shape_same_dims(s, p->shape) &&
-        shape_layouts_equal(s, p->shape))
+    bool is_whole = shape_same_dims(s, p->shape) && shape_layouts_equal(s, p->shape);
+    if (*role == WHILE_SCALAR && (is_whole || (s->rank > 0 && while_is_rows(p, s))))
         *role = WHILE_ELEMENT;
     if (*role == WHILE_SCALAR && shape_elements(s) != 1)
         return "it carries arrays of several shapes";

@@ -37,7 +37,8 @@ static const Instruction *of_elements(const Instruction *root)
 typedef struct Same {
     const WhilePlan *p;
     const Computation *condition;
-    const Instruction **known; /* [instruction of the condition]: the body's that has its value */
+    const Instruction *
+        *known; /* [instruction of the condition]: the body's that has its value */
 } Same;
 
 /* An instruction of the condition and one of the body have the same value in a trip. */
@@ -70,6 +71,19 @@ static bool reads(const WhilePlan *p, const Computation *condition, WhileRole ro
     return false;
 }
 
+const Instruction *while_asks(const WhilePlan *p, uint32_t element)
+{
+    const Instruction *x = p->body->root->operands[element]->operands[0];
+    if (x->op != OP_BROADCAST)
+        return x;
+    Ints dims = inst_ints(x, ATTR_DIMENSIONS);
+    for (uint32_t d = 0; d < dims.count; d++) {
+        if (dims.data[d] != (int64_t)d)
+            return x;
+    }
+    return x->operands[0];
+}
+
 /* What is carried stays as it is where the element's value does not hold. */
 static bool stays(const Same *s, uint32_t element)
 {
@@ -77,7 +91,7 @@ static bool stays(const Same *s, uint32_t element)
     return next->op == OP_SELECT &&
            loop_element(s->p->body, next->operands[2]) == element &&
            shape_same_dims(next->operands[0]->shape, next->shape) &&
-           is_same(s, s->p->more, next->operands[0]);
+           is_same(s, s->p->more, while_asks(s->p, element));
 }
 
 const char *while_find_end(WhilePlan *p, Arena *a)
@@ -94,11 +108,12 @@ const char *while_find_end(WhilePlan *p, Arena *a)
         return NULL;
     }
     /* scalars change in the trips of other elements, too */
-    if (!shape_same_dims(p->more->shape, p->shape) || reads(p, condition, WHILE_SCALAR) ||
+    if (!while_is_rows(p, p->more->shape) || reads(p, condition, WHILE_SCALAR) ||
         !reads(p, condition, WHILE_ELEMENT))
         return "when it ends is not known of each element";
     for (uint32_t i = 0; i < p->count; i++) {
-        if (p->roles[i] == WHILE_FILLED || (p->roles[i] == WHILE_ELEMENT && !stays(&s, i)))
+        if (p->roles[i] == WHILE_FILLED ||
+            (p->roles[i] == WHILE_ELEMENT && !stays(&s, i)))
             return "elements change after their own end";
     }
     return NULL;

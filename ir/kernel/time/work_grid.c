@@ -130,15 +130,17 @@ void work_element_while(const KernelDesign *d, KernelWork *out)
                    work_elements_of_thread(b, shape_elements(p->shape), 1), own);
     carried_elements(b, p, p->loop->operands[0], own);
     work_wait(b, 0);
-    int64_t trips = p->trips < 0 ? 1 : p->trips; /* as of all loops that nobody has counted */
+    int64_t trips =
+        p->trips < 0 ? 1 : p->trips; /* as of all loops that nobody has counted */
     work_loop_begin(b, (double)trips, trips, 1);
     enter_body(b, p);
     double ready = carried_elements(b, p, p->body->root, own);
     store_pieces(b, p, parameters, own);
     work_loop_end(b, ready);
     for (uint32_t i = 0; i < fusion_result_count(d->fusion); i++) {
-        if (p->roles[fusion_result(d->fusion, i).inst_leaf] == WHILE_ELEMENT)
-            work_store(b, parameters + i, p->shape, own);
+        FusionResult r = fusion_result(d->fusion, i);
+        if (p->roles[r.inst_leaf] == WHILE_ELEMENT)
+            work_store(b, parameters + i, r.shape, own);
     }
     work_end(b, out);
 }
