@@ -74,23 +74,29 @@ static double l1_share(WorkBuilder *b, WorkPattern *p, const WorkAccess *a)
 static double beside_earlier(WorkBuilder *b, WorkPattern *p, const WorkAccess *a)
 {
     WorkPattern earlier[BESIDE_MOST];
+    WorkAccess *of[BESIDE_MOST];
     uint32_t count = 0;
     if (a->runs <
         BESIDE_PART * b->loops[a->loop].runs) /* others ask for what is between */
         return 1;
     for (size_t i = b->access_count; i-- > 0 && count < BESIDE_MOST;) {
-        const WorkAccess *x = &b->accesses[i];
+        WorkAccess *x = &b->accesses[i];
         if (x->array != a->array || x->is_store || x->loop != a->loop ||
             x->runs < a->runs || x->bits != a->bits ||
             ix_add(b->ix, x->element, ix_mul(b->ix, a->element, -1))->kind != IX_CONST)
             continue;
+        of[count] = x;
         earlier[count++] =
-            (WorkPattern){x->element, x->bits, x->lanes, x->is_together, NULL};
+            (WorkPattern){x->element, x->bits, x->lanes, x->is_together, NULL, x->walked};
     }
+    if (count == 0)
+        return 1;
     double resident = resident_by_threads(b);
-    return count == 0 ? 1
-                      : pattern_beside(b, p, earlier, count, a->loop, a->sectors,
-                                       l1_bytes(b, resident) / resident);
+    double part = pattern_beside(b, p, earlier, count, a->loop, a->sectors,
+                                 l1_bytes(b, resident) / resident);
+    for (uint32_t i = 0; i < count; i++)
+        of[i]->walked = earlier[i].walked;
+    return part;
 }
 
 /* -- what L2 holds ---------------------------------------------------------------------------------------- */
@@ -139,7 +145,7 @@ static double access_memory(WorkBuilder *b, const WorkAccess *a, double block_by
     double total = access_total(b, a);
     if (total <= a->reach || a->reach <= l2_kept(b))
         return smaller(total, a->reach);
-    WorkPattern p = {a->element, a->bits, a->lanes, a->is_together, NULL};
+    WorkPattern p = {a->element, a->bits, a->lanes, a->is_together, NULL, NULL};
     double next = blocks_to_next(b, &p), wave = resident * b->device->multiprocessors;
     if (next == 0) /* anywhere, or from trip to trip, which is soon */
         return work_index(b, a->element)->is_random ? total : a->reach;
@@ -310,11 +316,13 @@ static WorkAccess describe(WorkBuilder *b, uint32_t array, const Shape *s,
     if (alike != NULL) {
         a.sectors = alike->sectors;
         a.l1_share = alike->l1_share;
+        a.walked = alike->walked;
         return a;
     }
-    WorkPattern p = {e, bits, a.lanes, a.is_together, NULL};
+    WorkPattern p = {e, bits, a.lanes, a.is_together, NULL, NULL};
     a.sectors = pattern_units(b, &p, costs.sector_bytes);
     a.l1_share = is_store ? 1 : l1_share(b, &p, &a) * beside_earlier(b, &p, &a);
+    a.walked = p.walked;
     return a;
 }
 

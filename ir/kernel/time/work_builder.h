@@ -75,12 +75,13 @@ typedef struct WorkAccess {
     uint32_t lanes;           /* of a thread */
     bool is_together;         /* they lie side by side */
     uint32_t loop;
-    double requests;    /* instructions of a trip */
-    double runs;        /* trips of a thread; parts of warps included */
-    double sectors;     /* that a warp's requests of a trip touch */
-    double l1_share;    /* of them that go on to L2 */
-    double reach;       /* bytes of the array that the kernel can touch */
-    double array_bytes; /* all of it */
+    double requests;                /* instructions of a trip */
+    double runs;                    /* trips of a thread; parts of warps included */
+    double sectors;                 /* that a warp's requests of a trip touch */
+    double l1_share;                /* of them that go on to L2 */
+    double reach;                   /* bytes of the array that the kernel can touch */
+    double array_bytes;             /* all of it */
+    const struct WorkTrips *walked; /* as a pattern's */
 } WorkAccess;
 
 typedef struct WorkMemo {
@@ -235,10 +236,11 @@ double work_cycles(const GpuRates *r, const GpuModel *device, const WorkCounts *
 /* How an element is asked for (work_pattern.c). */
 typedef struct WorkPattern {
     const IndexExpr *element;
-    int64_t bits;                  /* of an element */
-    uint32_t lanes;                /* of a thread */
-    bool is_together;              /* they lie side by side */
-    const struct WorkNodes *nodes; /* of the element; NULL: not listed yet */
+    int64_t bits;                   /* of an element */
+    uint32_t lanes;                 /* of a thread */
+    bool is_together;               /* they lie side by side */
+    const struct WorkNodes *nodes;  /* of the element; NULL: not listed yet */
+    const struct WorkTrips *walked; /* the first trips of its loop; NULL: not looked at */
 } WorkPattern;
 /* Positions of memory, of so many bytes, that a request of a warp touches. */
 double pattern_units(WorkBuilder *b, WorkPattern *p, double bytes);

@@ -230,11 +230,15 @@ static void coordinate_values(const WorkVariable *v, const Sample *s, uint32_t c
                               int64_t *out)
 {
     const WorkCoordinate *c = &v->coordinate;
-    int64_t base = block_value(c, s);
+    int64_t base = block_value(c, s), div = c->thread_div, mod = c->thread_mod;
+    int64_t thread = s->thread / div, left = div - s->thread % div;
+    thread = mod == 0 ? thread : thread % mod;
     for (uint32_t t = 0; t < count; t++) {
-        int64_t thread = (s->thread + t) / c->thread_div;
-        out[t] = clamped(base + (c->thread_mod == 0 ? thread : thread % c->thread_mod),
-                         v->range);
+        out[t] = clamped(base + thread, v->range);
+        if (--left == 0) {
+            left = div;
+            thread = ++thread == mod ? 0 : thread;
+        }
     }
 }
 
@@ -277,6 +281,27 @@ static void add_values(const Node *nodes, const Node *n, const int64_t *x,
     }
 }
 
+/* Quotients or remainders by a constant, which is a power of two most often. */
+static void divided_values(const Node *n, const int64_t *x, uint32_t count, int64_t *out)
+{
+    bool is_power = n->value > 0 && (n->value & (n->value - 1)) == 0;
+    int shift = is_power ? __builtin_ctzll((uint64_t)n->value) : 0;
+    if (is_power && n->kind == IX_MOD) {
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = x[t] & (n->value - 1);
+    } else if (is_power) {
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = x[t] >> shift;
+    } else if (n->kind == IX_MOD) {
+        for (uint32_t t = 0; t < count; t++)
+            out[t] =
+                wrapping_add(x[t], wrapping_mul(floor_div(x[t], n->value), -n->value));
+    } else {
+        for (uint32_t t = 0; t < count; t++)
+            out[t] = floor_div(x[t], n->value);
+    }
+}
+
 /* What of a node its operands' values make for `count` threads; those of a node without threads: one. */
 static void node_values(const WorkBuilder *b, const Node *nodes, const Node *n,
                         const Sample *s, uint32_t count, int64_t *out)
@@ -298,13 +323,8 @@ static void node_values(const WorkBuilder *b, const Node *nodes, const Node *n,
             out[t] = wrapping_mul(x[t], n->value);
         return;
     case IX_FLOORDIV:
-        for (uint32_t t = 0; t < count; t++)
-            out[t] = floor_div(x[t], n->value);
-        return;
     case IX_MOD:
-        for (uint32_t t = 0; t < count; t++)
-            out[t] =
-                wrapping_add(x[t], wrapping_mul(floor_div(x[t], n->value), -n->value));
+        divided_values(n, x, count, out);
         return;
     case IX_DIM:
     case IX_SYMBOL:
@@ -559,34 +579,81 @@ double pattern_new(WorkBuilder *b, WorkPattern *p, uint32_t loop, double sectors
     return each < 1 ? each : new_by_both(b, p, loop, sectors);
 }
 
-/* Adds the sectors of a block's requests in the loop's first trips. */
-static void units_of_trips(WorkBuilder *b, WorkPattern *p, uint32_t loop, int64_t trips,
-                           Units *u)
+/* Sectors that a block's requests touch in a loop's first trips, in order: of all that are looked at but the last;
+ * then of that one. */
+struct WorkTrips {
+    uint32_t before, last;
+    int64_t unit[];
+};
+
+static void units_of_trip(WorkBuilder *b, WorkPattern *p, Sample s, Units *u)
 {
-    Sample s = middle_of(b);
-    s.loop = loop;
-    for (s.step = 0; s.step < trips; s.step++) {
-        for (uint32_t w = 0; w < b->warps; w++) {
-            s.thread = (int64_t)w * TARGET_WARP;
-            units_of_warp(b, p, s, u);
-        }
+    for (uint32_t w = 0; w < b->warps; w++) {
+        s.thread = (int64_t)w * TARGET_WARP;
+        units_of_warp(b, p, s, u);
     }
 }
 
-/* Sectors of `p` in so many trips; *added: those that no other one touches; *all: of all of them. */
-static double count_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others,
-                           uint32_t count, uint32_t loop, int64_t trips, double *added,
-                           double *all)
+static const struct WorkTrips *trips_of(WorkBuilder *b, WorkPattern *p, uint32_t loop,
+                                        int64_t steps)
+{
+    Units before, last;
+    Sample s = middle_of(b);
+    if (p->walked != NULL)
+        return p->walked;
+    units_clear(&before, costs.sector_bytes);
+    units_clear(&last, costs.sector_bytes);
+    s.loop = loop;
+    for (s.step = 0; s.step < steps; s.step++)
+        units_of_trip(b, p, s, s.step < steps - 1 ? &before : &last);
+    struct WorkTrips *t = arena_alloc(
+        b->arena, sizeof *t + (size_t)(before.count + last.count) * sizeof *t->unit);
+    t->before = before.count;
+    t->last = last.count;
+    memcpy(t->unit, before.unit, before.count * sizeof *t->unit);
+    memcpy(t->unit + before.count, last.unit, last.count * sizeof *t->unit);
+    p->walked = t;
+    return t;
+}
+
+/* Adds those of a list, which are in order. */
+static void units_join(Units *u, const int64_t *unit, uint32_t count)
+{
+    Units x;
+    uint32_t i = 0, k = 0;
+    units_clear(&x, (double)u->bytes);
+    while ((i < u->count || k < count) && x.count < UNITS_MOST) {
+        bool is_own = k == count || (i < u->count && u->unit[i] <= unit[k]);
+        int64_t next = is_own ? u->unit[i] : unit[k];
+        k += k < count && unit[k] == next;
+        i += is_own;
+        x.unit[x.count++] = next;
+    }
+    memcpy(u->unit, x.unit, x.count * sizeof *x.unit);
+    u->count = x.count;
+}
+
+static void units_join_trips(Units *u, const struct WorkTrips *t, bool with_last)
+{
+    units_join(u, t->unit, t->before);
+    if (with_last)
+        units_join(u, t->unit + t->before, t->last);
+}
+
+/* Sectors of `p` in the trips that were looked at, the last one too or not; *added: those that no other one touches;
+ * *all: of all of them. */
+static double count_beside(const WorkPattern *p, const WorkPattern *others,
+                           uint32_t count, bool with_last, double *added, double *all)
 {
     Units u;
     units_clear(&u, costs.sector_bytes);
-    units_of_trips(b, p, loop, trips, &u);
+    units_join_trips(&u, p->walked, with_last);
     double own = u.count;
     units_clear(&u, costs.sector_bytes);
     for (uint32_t i = 0; i < count; i++)
-        units_of_trips(b, &others[i], loop, trips, &u);
+        units_join_trips(&u, others[i].walked, with_last);
     double before = u.count;
-    units_of_trips(b, p, loop, trips, &u);
+    units_join_trips(&u, p->walked, with_last);
     *added = u.count - before;
     *all = u.count;
     return own;
@@ -597,15 +664,18 @@ double pattern_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others, uint3
 {
     int64_t trips = loop == 0 ? 1 : (int64_t)b->loops[loop].trips;
     int64_t steps = trips < STEPS_SAMPLED ? trips : STEPS_SAMPLED;
-    if (sectors * (double)steps * b->warps * (count + 1) > UNITS_MOST)
+    if (steps < 1 || sectors * (double)steps * b->warps * (count + 1) > UNITS_MOST)
         return 1;
+    trips_of(b, p, loop, steps);
+    for (uint32_t i = 0; i < count; i++)
+        trips_of(b, &others[i], loop, steps);
     double added, less, all, more = 0;
-    double own = count_beside(b, p, others, count, loop, steps, &added, &all);
+    double own = count_beside(p, others, count, true, &added, &all);
     if (all * costs.sector_bytes * smaller(2 / (double)steps, 1) > l1)
         return 1;
     if (trips > steps) { /* each further one as the last */
         more = (double)(trips - steps);
-        double shorter = count_beside(b, p, others, count, loop, steps - 1, &less, &all);
+        double shorter = count_beside(p, others, count, false, &less, &all);
         added += more * (added - less);
         own += more * (own - shorter);
     }
