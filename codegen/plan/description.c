@@ -68,11 +68,14 @@ static PlanSource source_of(Variant *v, const Instruction *inst)
 }
 
 /* Of fills and copies beside an instruction's own command nothing is known. */
-static uint64_t modelled(CostModel *cost, const Instruction *inst, PlanCommandKind kind)
+static uint64_t modelled(const Variant *v, CostModel *cost, const VariantCommand *c)
 {
-    double seconds = cost_transfer(cost, inst);
-    if (seconds == 0 && kind != PLAN_FILL && kind != PLAN_COLLECTIVE)
-        seconds = cost_kernel(cost, inst).seconds;
+    double seconds = cost_transfer(cost, c->inst);
+    const KernelDesign *d = c->kind == PLAN_LAUNCH ? v->requests[c->index].design : NULL;
+    if (d != NULL && d->fusion == c->inst)
+        seconds = cost_designed(cost, d).seconds;
+    else if (seconds == 0 && c->kind != PLAN_FILL && c->kind != PLAN_COLLECTIVE)
+        seconds = cost_kernel(cost, c->inst).seconds;
     return seconds > 0 && seconds < 1e6 ? (uint64_t)(seconds * 1e12) : 0;
 }
 
@@ -87,7 +90,7 @@ static void add_origins(Variant *v)
         if (known != NULL && *known != 0)
             o.modelled = *known; /* equal kernels take equal times */
         else if (plan_command_works(c->kind))
-            o.modelled = modelled(cost, c->inst, c->kind);
+            o.modelled = modelled(v, cost, c);
         if (known != NULL)
             *known = o.modelled;
         plan_add_origins(&v->plan, &o, 1);

@@ -440,17 +440,25 @@ static Instruction *bring_in(const TwoWay *t, Instruction *fusion,
     return fusion_bring_in(fusion, &leaves, p->sums, false, &spare, t->brief);
 }
 
-static bool is_made(const TwoWay *t, const Instruction *fusion)
+/* Adds the time that the kernel takes; seconds NULL: it is known that it can be made. */
+static bool is_made(const TwoWay *t, const Instruction *fusion, double *seconds)
 {
     KernelDesign d;
+    KernelWork w;
+    if (seconds == NULL)
+        return true;
     if (kernel_illegal(fusion, kernel_kind_of(fusion)) != NULL)
         return false;
     kernel_design(fusion, t->cx->target, t->brief, &d);
-    return d.wrong == NULL && d.unsupported == NULL;
+    if (d.wrong != NULL || d.unsupported != NULL)
+        return false;
+    kernel_designed_work(&d, &w);
+    *seconds += kernel_time(&w, t->cx->target->device).seconds;
+    return true;
 }
 
 static bool combine_rows(const TwoWay *t, Instruction *rows, const Pieces *p,
-                         int64_t each, Combined *c)
+                         int64_t each, Combined *c, double *seconds)
 {
     Instruction *fusion = copy_kernel(t->comp, rows);
     Computation *own = inst_called(fusion, 0);
@@ -480,7 +488,7 @@ static bool combine_rows(const TwoWay *t, Instruction *rows, const Pieces *p,
     if (kind == KERNEL_COUNT || !kernel_kind_is(kind, KERNEL_BOTH_WAYS))
         return false;
     kernel_kind_set(fusion, kind);
-    return is_made(t, fusion);
+    return is_made(t, fusion, seconds);
 }
 
 static Instruction *result_of(Instruction *fusion, uint32_t i)
@@ -512,7 +520,9 @@ static Instruction *read_sums(const TwoWay *t, const Instruction *reader, const 
     return copy;
 }
 
-static bool combine(TwoWay *t, const Pieces *p, int64_t each, Trial *trial)
+/* Adds the time of all kernels; seconds NULL: it is known that they can be made. */
+static bool combine(TwoWay *t, const Pieces *p, int64_t each, Trial *trial,
+                    double *seconds)
 {
     t->tried = true;
     trial->count = 0;
@@ -520,7 +530,7 @@ static bool combine(TwoWay *t, const Pieces *p, int64_t each, Trial *trial)
         if (!is_first_of(p, i))
             continue;
         Combined *c = &trial->kernels[trial->count++];
-        if (!combine_rows(t, p->by[i], p, each, c))
+        if (!combine_rows(t, p->by[i], p, each, c, seconds))
             return false;
         for (uint32_t k = i, n = c->kept; k < p->count; k++) {
             if (p->by[k] == p->by[i])
@@ -529,7 +539,7 @@ static bool combine(TwoWay *t, const Pieces *p, int64_t each, Trial *trial)
     }
     for (uint32_t i = 0; i < p->reader_count; i++) {
         trial->readers[i] = read_sums(t, p->readers[i], p, trial);
-        if (!is_made(t, trial->readers[i]))
+        if (!is_made(t, trial->readers[i], seconds))
             return false;
     }
     return true;
@@ -568,10 +578,10 @@ static int64_t choose_rows(TwoWay *t, const Pieces *p)
         if (each == last || each < 2)
             continue;
         last = each;
-        double seconds =
-            combine(t, p, each, &trial) ? kernels_seconds(t->cx, t->comp, first) : best;
+        double seconds = 0;
+        bool fits = combine(t, p, each, &trial, &seconds);
         computation_remove_from(t->comp, first);
-        if (seconds >= best) {
+        if (!fits || seconds >= best) {
             if (chosen != 0)
                 break; /* more blocks have more pieces to add */
             continue;
@@ -624,7 +634,7 @@ static void replace(TwoWay *t, const Pieces *p, int64_t each)
     uint32_t count = t->comp->instruction_count;
     Instruction **forward = ARENA_ARRAY(t->brief, Instruction *, count);
     Trial trial;
-    combine(t, p, each, &trial);
+    combine(t, p, each, &trial, NULL);
     for (uint32_t i = 0; i < p->reader_count; i++)
         forward[p->readers[i]->id] = trial.readers[i];
     for (uint32_t i = 0; i < trial.count; i++)

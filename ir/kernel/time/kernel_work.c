@@ -130,6 +130,14 @@ bool kernel_by_tileir(const KernelDesign *d)
     return best_backend(d->target, backends, has) == KERNEL_BACKEND_TILEIR;
 }
 
+void kernel_designed_work(const KernelDesign *d, KernelWork *out)
+{
+    KernelWork backends[KERNEL_BACKENDS];
+    bool has[KERNEL_BACKENDS];
+    kernel_design_work(d, backends, has);
+    *out = backends[best_backend(d->target, backends, has)];
+}
+
 /* False: nothing but plain_work is known of it. */
 static bool designed(const Instruction *inst, const Target *t, Arena *scratch,
                      KernelDesign *d)
@@ -144,14 +152,10 @@ void kernel_work(const Instruction *inst, const Target *t, Arena *scratch,
                  KernelWork *out)
 {
     KernelDesign d;
-    KernelWork backends[KERNEL_BACKENDS];
-    bool has[KERNEL_BACKENDS];
-    if (!designed(inst, t, scratch, &d)) {
+    if (designed(inst, t, scratch, &d))
+        kernel_designed_work(&d, out);
+    else
         plain_work(inst, out);
-        return;
-    }
-    kernel_design_work(&d, backends, has);
-    *out = backends[best_backend(t, backends, has)];
 }
 
 static void gx_work(const Instruction *inst, const Target *t, Arena *scratch,

@@ -69,5 +69,7 @@ typedef enum { KERNEL_BACKEND_GX, KERNEL_BACKEND_TILEIR, KERNEL_BACKENDS } Kerne
 struct KernelDesign;
 void kernel_design_work(const struct KernelDesign *d,
                         KernelWork backends[KERNEL_BACKENDS], bool has[KERNEL_BACKENDS]);
+/* By the best of them: what kernel_work gives for its fusion. */
+void kernel_designed_work(const struct KernelDesign *d, KernelWork *out);
 
 #endif

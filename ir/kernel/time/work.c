@@ -188,6 +188,21 @@ KernelTime cost_kernel(CostModel *c, const Instruction *inst)
     return time_of_plain(c, inst);
 }
 
+KernelTime cost_designed(const CostModel *c, const KernelDesign *d)
+{
+    Arena *scratch = arena_scratch();
+    KernelDesign own = *d;
+    KernelWork w;
+    own.arena = scratch;
+    KernelTime time = {0};
+    if (!is_no_launch(c, d->fusion)) {
+        kernel_designed_work(&own, &w);
+        time = kernel_time(&w, c->device);
+    }
+    arena_destroy(scratch);
+    return time;
+}
+
 double cost_program(const CostModel *c, const Computation *comp)
 {
     return comp->id < c->count ? c->program[comp->id] : 0;

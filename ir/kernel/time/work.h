@@ -27,6 +27,9 @@ CostModel *cost_create_alone(const Module *m, const Target *t, Arena *a);
 double cost_compute(CostModel *c, const Instruction *inst);
 /* The same of a kernel, a library's call, a copy, with what bounds it. Seconds 0: it is none of these. */
 KernelTime cost_kernel(CostModel *c, const Instruction *inst);
+/* The same of a fusion whose design is there, of which nothing is wrong. */
+struct KernelDesign;
+KernelTime cost_designed(const CostModel *c, const struct KernelDesign *d);
 /* Of all that a program called by others does. */
 double cost_program(const CostModel *c, const Computation *comp);
 /* The first of the computations that a control operation runs: a loop that is known to run n times computes no
