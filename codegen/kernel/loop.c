@@ -1,8 +1,10 @@
 /* The loop emitter: one thread computes a few neighbouring elements of every result. For all
  * that is elementwise, moves or selects. Threads follow the physical order of the results, so
  * that stores are contiguous. Results of several sizes share the launch: each size has as many
- * of the threads as it needs. */
+ * of the threads as it needs. Those that all threads make come first: what they need besides, such
+ * as numbers that all elements have in common, is at hand then for the others. */
 #include "codegen/kernel/emitters.h"
+#include "ir/base/divide.h"
 
 /* The results with so many elements are a group: the same threads make them. */
 typedef struct Group {
@@ -32,15 +34,28 @@ static void emit_group(Emit *e, const void *user, const IndexExpr *linear)
     emit_results(e, g->in, index_in_group, &at);
 }
 
+/* The group that has most threads. */
+static uint32_t largest_group(const LoopPlan *p, const int64_t *lanes)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < p->count; i++) {
+        if (ceil_div(p->sizes[i], lanes[i]) > ceil_div(p->sizes[best], lanes[best]))
+            best = i;
+    }
+    return best;
+}
+
 Kernel *emitter_loop(const EmitterInput *in)
 {
     const LoopPlan *p = in->design->plan.loop;
+    const int64_t *lanes = in->design->config.lanes.data;
     Emit *e = emitter_begin(in);
     LLVMValueRef id = emit_thread_number(e);
+    uint32_t first = largest_group(p, lanes);
     for (uint32_t i = 0; i < p->count; i++) {
-        Group g = {in, p->sizes[i]};
-        emit_elements(e, id, g.elements, (uint32_t)in->design->config.lanes.data[i],
-                      emit_group, &g);
+        uint32_t n = i == 0 ? first : i <= first ? i - 1 : i;
+        Group g = {in, p->sizes[n]};
+        emit_elements(e, id, g.elements, (uint32_t)lanes[n], emit_group, &g);
     }
     return emitter_finish(in, e);
 }
