@@ -34,15 +34,15 @@ static void emit_group(Emit *e, const void *user, const IndexExpr *linear)
     emit_results(e, g->in, index_in_group, &at);
 }
 
-/* The group that has most threads. */
-static uint32_t largest_group(const LoopPlan *p, const int64_t *lanes)
+/* The group that all threads make; 0: there is none. */
+static uint32_t group_of_all(const Emit *e, const LoopPlan *p, const int64_t *lanes)
 {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < p->count; i++) {
-        if (ceil_div(p->sizes[i], lanes[i]) > ceil_div(p->sizes[best], lanes[best]))
-            best = i;
+    int64_t threads = (int64_t)e->k->grid[0] * e->k->block[0];
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (ceil_div(p->sizes[i], lanes[i]) == threads)
+            return i;
     }
-    return best;
+    return 0;
 }
 
 Kernel *emitter_loop(const EmitterInput *in)
@@ -51,7 +51,7 @@ Kernel *emitter_loop(const EmitterInput *in)
     const int64_t *lanes = in->design->config.lanes.data;
     Emit *e = emitter_begin(in);
     LLVMValueRef id = emit_thread_number(e);
-    uint32_t first = largest_group(p, lanes);
+    uint32_t first = group_of_all(e, p, lanes);
     for (uint32_t i = 0; i < p->count; i++) {
         uint32_t n = i == 0 ? first : i <= first ? i - 1 : i;
         Group g = {in, p->sizes[n]};
