@@ -95,8 +95,11 @@ static Instruction *value_inside(Merge *m, Instruction *operand)
     }
     if (operand->op != OP_CONSTANT || operand->shape->rank != 0)
         return parameter_for(m, operand);
-    Instruction *c = computation_append(inst_called(m->fusion, 0), OP_CONSTANT,
-                                        operand->shape, 0, NULL);
+    Instruction *c = same_inside(m, operand, NULL);
+    if (c != NULL)
+        return c;
+    c = computation_append(inst_called(m->fusion, 0), OP_CONSTANT, operand->shape, 0,
+                           NULL);
     c->literal = operand->literal;
     return c;
 }
