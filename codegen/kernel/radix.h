@@ -5,6 +5,7 @@
 #include "codegen/kernel/emitters.h"
 
 #define RADIX_MOST EMIT_MOST_LEAVES /* elements of all arrays that a thread has */
+#define DIGIT_NUMBERS (1u << 16)    /* see Radix.starts */
 
 typedef struct Radix {
     const EmitterInput *in;
@@ -12,7 +13,11 @@ typedef struct Radix {
     Emit *e;
     RadixTiles tiles;
     uint32_t accesses, warps, scratch;
-    uint32_t base, digits, counts, shifts, sums, ticket; /* in shared memory */
+    /* In shared memory. Digits that the tile has are numbered. starts: of each digit, the number of the first one from it
+     * on, and the slot where its elements begin, times DIGIT_NUMBERS; shifts: by number, how much further on they begin in
+     * the row; chunks: of a warp's slots each, those where another digit begins, as bits, and the first one's digit, by
+     * number. */
+    uint32_t base, starts, shifts, chunks, counts, sums, ticket;
     const IndexExpr *row;
     LLVMValueRef bits;             /* i32, the scalar: by how many the key is shifted */
     LLVMValueRef row_number, tile; /* of index_type; i32: look-back */
@@ -35,6 +40,10 @@ void radix_place(const Radix *r, const IndexExpr *at, const IndexExpr **out);
 void radix_set_tile(Radix *r, LLVMValueRef first, LLVMValueRef remaining, bool may_end);
 /* Each warp its own. */
 void radix_clear_counts(const Radix *r);
+/* A thread for each chunk; a barrier before and behind. */
+void radix_clear_chunks(const Radix *r);
+/* By the digit's thread: the tile has elements of it, from the slot (i32) on. */
+void radix_mark_start(const Radix *r, LLVMValueRef slot);
 /* From the tile's keys to their ranks among equal digits of the warp, and its counts. v: [count][accesses]. */
 void radix_rank_tile(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits,
                      LLVMValueRef *ranks);

@@ -24,19 +24,27 @@ static LLVMValueRef sum_counts(const Radix *r)
     return sum;
 }
 
-/* Counts of warps become the slots where their elements of the digit begin, from `start` on; `begins`: where those of
- * the tile do in the row. */
-static void begin_counts(const Radix *r, LLVMValueRef start, LLVMValueRef begins)
+/* Counts of warps become the slots where their elements of the digit begin, of `own` in all, from `start` on;
+ * `begins`: where those of the tile do in the row. */
+static void begin_counts(const Radix *r, LLVMValueRef own, LLVMValueRef start,
+                         LLVMValueRef begins)
 {
-    LLVMBuilderRef b = r->e->k->builder;
-    LLVMValueRef slot = start;
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef number = LLVMBuildAnd(b, start, gx_i32(k, DIGIT_NUMBERS - 1), "");
+    LLVMValueRef slot = LLVMBuildUDiv(b, start, gx_i32(k, DIGIT_NUMBERS), "");
+    GxIf there;
+    radix_store_word(r, r->starts, r->thread, start);
+    gx_if_begin(k, &there, LLVMBuildICmp(b, LLVMIntNE, own, gx_i32(k, 0), ""));
+    radix_mark_start(r, slot);
+    radix_store_word(r, r->shifts, number, LLVMBuildSub(b, begins, slot, ""));
+    gx_if_end(k, &there, NULL, 0, NULL);
     for (uint32_t w = 0; w < r->warps; w++) {
         uint32_t base = r->counts + w * 4 * RADIX_DIGITS;
-        LLVMValueRef own = radix_load_word(r, base, r->thread);
+        LLVMValueRef of_warp = radix_load_word(r, base, r->thread);
         radix_store_word(r, base, r->thread, slot);
-        slot = LLVMBuildAdd(b, slot, own, "");
+        slot = LLVMBuildAdd(b, slot, of_warp, "");
     }
-    radix_store_word(r, r->shifts, r->thread, LLVMBuildSub(b, begins, start, ""));
 }
 
 /* An element of the parameter that has the counts. */
@@ -81,6 +89,17 @@ static LLVMValueRef scan_digits(const Radix *r, uint32_t sums, LLVMValueRef own)
         count = LLVMBuildAdd(b, count, LLVMBuildSelect(b, before, sum, zero, ""), "");
     }
     return count;
+}
+
+/* As Radix.starts has it, of digits of which threads hold how many elements the tile has; a barrier inside. */
+static LLVMValueRef find_start(const Radix *r, LLVMValueRef own)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef is_there = LLVMBuildICmp(b, LLVMIntNE, own, gx_i32(k, 0), "");
+    LLVMValueRef both = LLVMBuildMul(b, own, gx_i32(k, DIGIT_NUMBERS), "");
+    both = LLVMBuildOr(b, both, LLVMBuildZExt(b, is_there, gx_int_type(k, 32), ""), "");
+    return scan_digits(r, r->sums, both);
 }
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
@@ -199,13 +218,13 @@ static void find_starts(const Radix *r)
                     LLVMBuildOr(b, LLVMBuildAdd(b, begins, own, ""), what, ""));
     gx_if_else(k, &has_digit, &own, 1);
     gx_if_end(k, &has_digit, &zero, 1, &own);
-    LLVMValueRef start = scan_digits(r, r->sums, own);
+    LLVMValueRef start = find_start(r, own);
     gx_if_begin(k, &has_digit, r->has_digit);
     LLVMValueRef before = look_back(r, is_first, begins);
     gx_if_begin(k, &later, LLVMBuildNot(b, is_first, ""));
     tell(r, OF_ALL, LLVMBuildAdd(b, before, own, ""));
     gx_if_end(k, &later, NULL, 0, NULL);
-    begin_counts(r, start, before);
+    begin_counts(r, own, start, before);
     gx_if_end(k, &has_digit, NULL, 0, NULL);
 }
 
@@ -285,9 +304,9 @@ static LLVMValueRef digit_positions(const Radix *r, LLVMValueRef begins)
     own = sum_counts(r);
     gx_if_else(k, &has_digit, &own, 1);
     gx_if_end(k, &has_digit, &zero, 1, &own);
-    LLVMValueRef start = scan_digits(r, r->sums, own);
+    LLVMValueRef start = find_start(r, own);
     gx_if_begin(k, &has_digit, r->has_digit);
-    begin_counts(r, start, begins);
+    begin_counts(r, own, start, begins);
     gx_if_end(k, &has_digit, NULL, 0, NULL);
     return LLVMBuildAdd(k->builder, begins, own, "");
 }
@@ -342,8 +361,9 @@ static void allocate(Radix *r)
     uint64_t elements = (uint64_t)r->tiles.elements;
     unsigned widest = r->plan->widest;
     r->base = gx_shared_alloc(k, elements * widest, widest);
-    r->digits = gx_shared_alloc(k, elements, 1);
+    r->chunks = gx_shared_alloc(k, elements / TARGET_WARP * RADIX_CHUNK, RADIX_CHUNK);
     r->counts = gx_shared_alloc(k, (uint64_t)4 * RADIX_DIGITS * r->warps, 4);
+    r->starts = gx_shared_alloc(k, 4 * RADIX_DIGITS, 4);
     r->shifts = gx_shared_alloc(k, 4 * RADIX_DIGITS, 4);
     r->sums = gx_shared_alloc(k, (uint64_t)2 * 4 * r->warps, 4);
     if (r->plan->ranges == 0)

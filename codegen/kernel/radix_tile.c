@@ -1,5 +1,7 @@
 /* A tile of a step of a radix sort: its elements are loaded, get their ranks among those of the same digit, and are
- * stored through shared memory, where elements of one digit come to lie side by side. */
+ * stored through shared memory, where elements of one digit come to lie side by side. Which digit an element is of, that
+ * is stored, says where in its warp's slots digits begin: to lay down each element's digit, too, would be another store
+ * to a place that lies anywhere. */
 #include "codegen/kernel/radix.h"
 #include "codegen/kernel/threads.h"
 
@@ -221,11 +223,85 @@ void radix_rank_tile(const Radix *r, LLVMValueRef *v, LLVMValueRef *digits,
     load_keys(r, v, digits);
     rank(r, digits, ranks);
     gx_barrier(r->e->k);
+    radix_clear_chunks(r);
+}
+
+/* -- digits of slots ----------------------------------------------------------------------------------------------- */
+
+static LLVMValueRef chunk_at(const Radix *r, LLVMValueRef chunk, uint32_t further)
+{
+    return element_offset(r->e, r->chunks + further, chunk, RADIX_CHUNK);
+}
+
+/* A thread for each chunk: there are as many as accesses of warps. */
+static void begin_chunks(const Radix *r, GxIf *has_chunk)
+{
+    LLVMValueRef chunks = gx_i32(r->e->k, r->warps * r->accesses);
+    gx_if_begin(r->e->k, has_chunk,
+                LLVMBuildICmp(r->e->k->builder, LLVMIntULT, r->thread, chunks, ""));
+}
+
+void radix_clear_chunks(const Radix *r)
+{
+    GxIf has_chunk;
+    begin_chunks(r, &has_chunk);
+    gx_store(r->e->k, GX_SHARED, chunk_at(r, r->thread, 0), gx_i32(r->e->k, 0), 4);
+    gx_if_end(r->e->k, &has_chunk, NULL, 0, NULL);
+}
+
+void radix_mark_start(const Radix *r, LLVMValueRef slot)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef warp = gx_i32(k, TARGET_WARP);
+    LLVMValueRef bit = LLVMBuildURem(b, slot, warp, "");
+    bit = LLVMBuildShl(b, gx_i32(k, 1), bit, "");
+    gx_atomic(k, GX_ATOMIC_OR, GX_SHARED,
+              chunk_at(r, LLVMBuildUDiv(b, slot, warp, ""), 0), bit);
+}
+
+/* Each chunk's first slot: the last of the digits that begin up to it, by halving. */
+static void find_first_digits(const Radix *r)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef at = gx_i32(k, 0);
+    GxIf has_chunk;
+    begin_chunks(r, &has_chunk);
+    LLVMValueRef slot = LLVMBuildMul(b, r->thread, gx_i32(k, TARGET_WARP), "");
+    LLVMValueRef most = LLVMBuildMul(b, slot, gx_i32(k, DIGIT_NUMBERS), "");
+    most = LLVMBuildOr(b, most, gx_i32(k, DIGIT_NUMBERS - 1), "");
+    for (uint32_t step = RADIX_DIGITS / 2; step > 0; step /= 2) {
+        LLVMValueRef next = LLVMBuildAdd(b, at, gx_i32(k, step), "");
+        LLVMValueRef start = radix_load_word(r, r->starts, next);
+        LLVMValueRef begins = LLVMBuildICmp(b, LLVMIntULE, start, most, "");
+        at = LLVMBuildSelect(b, begins, next, at, "");
+    }
+    LLVMValueRef number = radix_load_word(r, r->starts, at);
+    number = LLVMBuildAnd(b, number, gx_i32(k, DIGIT_NUMBERS - 1), "");
+    gx_store(k, GX_SHARED, chunk_at(r, r->thread, 4), number, 4);
+    gx_if_end(k, &has_chunk, NULL, 0, NULL);
+}
+
+/* The number of the digit of access a's slot, the lane's of a chunk. `later`: the bits of slots up to the lane's
+ * without the first. */
+static LLVMValueRef digit_number(const Radix *r, uint32_t a, LLVMValueRef later)
+{
+    Kernel *k = r->e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef i32 = gx_int_type(k, 32);
+    LLVMValueRef chunk = LLVMBuildAdd(b, r->warp, gx_i32(k, a * r->warps), "");
+    LLVMValueRef both =
+        gx_load(k, GX_SHARED, chunk_at(r, chunk, 0), gx_int_type(k, 64), RADIX_CHUNK);
+    LLVMValueRef starts = LLVMBuildTrunc(b, both, i32, "");
+    LLVMValueRef first =
+        LLVMBuildTrunc(b, LLVMBuildLShr(b, both, gx_i64(k, 32), ""), i32, "");
+    return LLVMBuildAdd(b, first, count_bits(k, LLVMBuildAnd(b, starts, later, "")), "");
 }
 
 /* -- storing ------------------------------------------------------------------------------------------------------- */
 
-/* Where elements come to lie in the tile; the digits go there. */
+/* Where elements come to lie in the tile. */
 static void find_slots(const Radix *r, const LLVMValueRef *digits,
                        const LLVMValueRef *ranks, LLVMValueRef *slots)
 {
@@ -235,8 +311,6 @@ static void find_slots(const Radix *r, const LLVMValueRef *digits,
         LLVMValueRef begins =
             gx_load(k, GX_SHARED, count_place(r, digits[a]), gx_int_type(k, 32), 4);
         slots[a] = LLVMBuildAdd(b, begins, ranks[a], "");
-        gx_store(k, GX_SHARED, element_offset(r->e, r->digits, slots[a], 1),
-                 LLVMBuildTrunc(b, digits[a], gx_int_type(k, 8), ""), 1);
     }
 }
 
@@ -256,16 +330,15 @@ static void store_accesses(const Radix *r, uint32_t array, bool is_guarded)
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
     DType t = type_of(r, array);
+    LLVMValueRef later =
+        LLVMBuildSub(b, LLVMBuildShl(b, gx_i32(k, 2), gx_lane(k), ""), gx_i32(k, 2), "");
     for (uint32_t a = 0; a < r->accesses; a++) {
         const IndexExpr *index[EMIT_MOST_RANK];
         GxIf guard;
         LLVMValueRef slot =
             LLVMBuildAdd(b, r->thread, gx_i32(k, a * TARGET_WARP * r->warps), "");
         emit_if_begin(e, &guard, is_guarded ? exists(r, slot) : NULL);
-        LLVMValueRef digit = gx_load(k, GX_SHARED, element_offset(e, r->digits, slot, 1),
-                                     gx_int_type(k, 8), 1);
-        digit = LLVMBuildZExt(b, digit, gx_int_type(k, 32), "");
-        LLVMValueRef to = radix_load_word(r, r->shifts, digit);
+        LLVMValueRef to = radix_load_word(r, r->shifts, digit_number(r, a, later));
         to = LLVMBuildAdd(b, to, slot, "");
         radix_place(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}),
                     index);
@@ -294,6 +367,7 @@ void radix_move_tile(const Radix *r, LLVMValueRef *v, const LLVMValueRef *digits
 {
     LLVMValueRef slots[RADIX_MOST];
     find_slots(r, digits, ranks, slots);
+    find_first_digits(r);
     for (uint32_t i = 0; i < r->plan->count; i++) {
         uint32_t next = i + 1;
         LLVMValueRef *own = v + i * r->accesses;

@@ -375,6 +375,8 @@ typedef struct FftPlan {
 #define RADIX_DIGITS 256
 #define RADIX_THREADS 1024  /* for which a multiprocessor has registers */
 #define RADIX_LIVE_WORDS 48 /* of one of them */
+#define RADIX_CHUNK                                                                      \
+    8 /* bytes that say which digits so many elements have as a warp has lanes */
 typedef struct RadixPlan {
     const Instruction *inst;
     const Shape *shape; /* of all arrays */

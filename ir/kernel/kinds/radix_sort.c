@@ -235,31 +235,34 @@ void plan_radix_sort(KernelDesign *d, const FusionFacts *f)
     d->plan.radix = p;
 }
 
+/* Of shared memory: elements of an array, and what says which digits they have. */
+static uint64_t tile_bytes(const RadixPlan *p, int64_t elements)
+{
+    return (uint64_t)elements * p->widest +
+           (uint64_t)elements / TARGET_WARP * RADIX_CHUNK;
+}
+
 void radix_tiles(const KernelDesign *d, RadixTiles *out)
 {
     const RadixPlan *p = d->plan.radix;
-    KernelGeometry shared = {0};
     out->elements = d->config.block * d->config.accesses;
     out->tiles = ceil_div(p->ranges != 0 ? p->range : p->size, out->elements);
-    geometry_shared(&shared, (uint64_t)out->elements * p->widest, p->widest);
-    geometry_shared(&shared, (uint64_t)out->elements, 1); /* digits */
-    out->shared_bytes = shared.shared_bytes;
+    out->shared_bytes = tile_bytes(p, out->elements);
 }
 
 /* Of shared memory, beside the elements. */
 static uint64_t count_bytes(int64_t block)
 {
     uint64_t warps = (uint64_t)block / TARGET_WARP;
-    return 4 * RADIX_DIGITS * (warps + 1) + 2 * 4 * warps + 4;
+    return 4 * RADIX_DIGITS * (warps + 2) + 2 * 4 * warps + 4;
 }
 
 /* Accesses of a thread, of each array. */
 static int64_t choose_accesses(const RadixPlan *p)
 {
-    uint64_t bytes = 1 + p->widest;
     bool is_few = p->count == 1 || (p->count == 2 && p->ranges != 0);
     int64_t n = is_few && p->widest <= 4 ? WORD_ACCESSES : ACCESSES;
-    while (n > 1 && (bytes * (uint64_t)(RADIX_DIGITS * n) > MOST_BYTES ||
+    while (n > 1 && (tile_bytes(p, RADIX_DIGITS * n) > MOST_BYTES ||
                      p->live_words * n > RADIX_LIVE_WORDS ||
                      (int64_t)p->count * n > KERNEL_MOST_VALUES))
         n /= 2;
@@ -278,8 +281,8 @@ static int64_t choose_block(const KernelDesign *d)
     int64_t threads = (int64_t)target_multiprocessors(d->target) * RADIX_THREADS;
     uint64_t shared = d->target->device->multiprocessor_shared;
     for (int64_t next = 2 * block; next <= RADIX_THREADS; next *= 2) {
-        uint64_t tile = (1 + p->widest) * (uint64_t)(next * accesses);
-        uint64_t all = tile + count_bytes(next) + TARGET_RESERVED_SHARED;
+        uint64_t all =
+            tile_bytes(p, next * accesses) + count_bytes(next) + TARGET_RESERVED_SHARED;
         if (next * ranges > threads || p->range < next * accesses ||
             all * (uint64_t)(RADIX_THREADS / next) > shared)
             break;
@@ -317,7 +320,7 @@ void configure_radix_sort(const KernelDesign *d, KernelConfig *c)
         return;
     c->accesses = choose_accesses(p);
     while (c->accesses > 1 && c->block > RADIX_DIGITS &&
-           (1 + p->widest) * (uint64_t)(c->block * c->accesses) + count_bytes(c->block) >
+           tile_bytes(p, c->block * c->accesses) + count_bytes(c->block) >
                target_block_shared(d->target))
         c->accesses /= 2;
     c->accesses = even_accesses(p, c->block, c->accesses);
@@ -354,11 +357,11 @@ void geometry_radix_sort(KernelDesign *d)
     geometry_blocks(d, p->rows * (p->ranges != 0 ? p->ranges : t.tiles), d->config.block,
                     1);
     geometry_shared(g, (uint64_t)t.elements * p->widest, p->widest);
-    geometry_shared(g, (uint64_t)t.elements, 1);
+    geometry_shared(g, (uint64_t)t.elements / TARGET_WARP * RADIX_CHUNK, RADIX_CHUNK);
     uint64_t warps = (uint64_t)d->config.block / TARGET_WARP;
     geometry_shared(g, 4 * RADIX_DIGITS * warps, 4); /* counts of the warps */
-    geometry_shared(g, 4 * RADIX_DIGITS,
-                    4); /* how much further on digits begin in the row */
+    geometry_shared(g, 4 * RADIX_DIGITS, 4);         /* where digits begin in the tile */
+    geometry_shared(g, 4 * RADIX_DIGITS, 4); /* how much further on they do in the row */
     geometry_shared(g, 2 * 4 * warps, 4);
     g->has_barriers = true;
     if (p->ranges != 0)

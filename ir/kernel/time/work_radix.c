@@ -46,6 +46,7 @@ static void find_starts(const RadixWork *w)
     WorkBuilder *b = w->b;
     WorkPart before = work_part_begin(b, (double)RADIX_DIGITS / b->threads);
     work_shared(b, 3.0 * b->warps + 1, 4, 1);
+    work_shared(b, 3, 4, costs.random_banks); /* its bit: read, written; its number */
     work_instructions(b, (OpCost){.add = 2, .cycles = costs.alu_cycles}, b->warps);
     work_shuffles(b, 5, 4);
     work_instructions(b, (OpCost){.alu = 1, .add = 1, .cycles = 2 * costs.alu_cycles}, 5);
@@ -96,6 +97,19 @@ static void tear_sectors(const RadixWork *w, uint32_t array, double tiles)
     b->torn_read += all * runs * 2 * torn * part_lost(w);
 }
 
+/* A thread for each access of a warp: which digit its first slot has, by halving. */
+static void find_first_digits(const RadixWork *w)
+{
+    WorkBuilder *b = w->b;
+    OpCost half = {.alu = 2, .add = 1, .cycles = 2 * costs.alu_cycles};
+    WorkPart before = work_part_begin(b, (double)w->accesses / TARGET_WARP);
+    work_shared(b, RADIX_BITS + 1, 4, costs.random_banks);
+    work_shared(b, 2, 4, 2); /* cleared; the number */
+    work_instructions(b, half, RADIX_BITS);
+    work_part_end(b, before);
+    work_wait(b, RADIX_BITS * (costs.shared_cycles + half.cycles));
+}
+
 /* Elements through shared memory, and to where their digits begin. */
 static void store_tile(const RadixWork *w, double tiles)
 {
@@ -105,15 +119,16 @@ static void store_tile(const RadixWork *w, double tiles)
     double words = 0, n = (double)w->accesses;
     for (uint32_t i = 0; i < p->count; i++)
         words += (shared_bytes(p->inst->operands[i]->shape->dtype) + 3) / 4;
-    /* slots of a warp's lanes lie anywhere: of its counts, of digits, of elements */
-    work_shared(b, n * 2, 4, costs.random_banks);
-    work_shared(b, n * words, 4, costs.random_banks);
-    work_instructions(b, (OpCost){.alu = 2, .add = 1, .cycles = costs.alu_cycles}, n);
+    /* slots of a warp's lanes lie anywhere: of its counts, of elements */
+    work_shared(b, n * (1 + words), 4, costs.random_banks);
+    work_instructions(b, (OpCost){.alu = 1, .add = 1, .cycles = costs.alu_cycles}, n);
+    find_first_digits(w);
     work_barrier(b);
     const IndexExpr *step = work_loop_begin(b, n, w->accesses, n);
+    /* digits of a warp's slots, how much further on digits begin, elements */
+    OpCost to = {.alu = 2, .add = 2, .mufu = 1, .cycles = 3 * costs.alu_cycles};
     work_shared(b, p->count * 2 + words, 4, 1);
-    work_instructions(b, (OpCost){.alu = 1, .add = 1, .cycles = costs.alu_cycles},
-                      p->count);
+    work_instructions(b, to, p->count);
     const IndexExpr *at = ix_add(b->ix, ix_add(b->ix, w->tile, w->of_thread),
                                  ix_mul(b->ix, step, b->threads));
     work_position(b, p->shape, p->along, w->row, at, index);
