@@ -7,6 +7,8 @@
 #include "codegen/kernel/ticket.h"
 
 enum { WARP_LOG2 = 5, WARP_MASK = 31 };
+#define MOST_WORDS (4 * REDUCER_MOST) /* of a node */
+#define IS_THERE (UINT64_C(1) << 32)  /* of what is told in the lower half */
 
 /* What came before something in the walk; `has` (i1) says whether anything did. */
 typedef struct Before {
@@ -182,25 +184,27 @@ static void take_lane(const Lookback *l, const LLVMValueRef *v, LLVMValueRef lan
         out[i] = shuffle_from(l->s.e, l->s.reducer.accumulator[i], v[i], lane);
 }
 
-/* Elements become what came up to them in their thread; lanes: [accesses][count] what came before the lane in its
- * access; totals: of the warp's accesses up to this one. */
-static void scan_accesses(const Lookback *l, LLVMValueRef *v, LLVMValueRef *lanes,
-                          LLVMValueRef *totals)
+/* Elements become what came up to them in their warp's access; total: of all the warp's accesses. Nothing else is kept
+ * while the block waits for those before: registers hold elements. */
+static void scan_accesses(const Lookback *l, LLVMValueRef *v, LLVMValueRef *total)
 {
     const Scan *s = &l->s;
     const Reducer *r = &s->reducer;
-    uint32_t count = r->count;
+    Before of_lane = {.has = differs(s->e, gx_lane(s->e->k), 0)};
     for (uint32_t a = 0; a < l->accesses; a++) {
-        LLVMValueRef *part = v + a * s->items * count, all[REDUCER_MOST];
+        LLVMValueRef *part = v + a * s->items * r->count, all[REDUCER_MOST];
         for (uint32_t j = 1; j < s->items; j++)
-            scan_join(s, NULL, part + (j - 1) * count, part + j * count);
-        memcpy(all, part + (s->items - 1) * count, count * sizeof *all);
+            scan_join(s, NULL, part + (j - 1) * r->count, part + j * r->count);
+        memcpy(all, part + (s->items - 1) * r->count, r->count * sizeof *all);
         scan_warp(s, all);
-        for (uint32_t i = 0; i < count; i++)
-            lanes[a * count + i] = shuffle_up(s->e, r->accumulator[i], all[i], 1, 32);
-        take_lane(l, all, gx_i32(s->e->k, WARP_MASK), totals + a * count);
+        for (uint32_t i = 0; i < r->count; i++)
+            of_lane.v[i] = shuffle_up(s->e, r->accumulator[i], all[i], 1, TARGET_WARP);
+        for (uint32_t j = 0; j < s->items; j++)
+            prepend(l, &of_lane, part + j * r->count);
+        take_lane(l, all, gx_i32(s->e->k, WARP_MASK), all);
         if (a != 0)
-            scan_join(s, NULL, totals + (a - 1) * count, totals + a * count);
+            scan_join(s, NULL, total, all);
+        memcpy(total, all, r->count * sizeof *all);
     }
 }
 
@@ -214,38 +218,46 @@ static void put_shared(const Lookback *l, LLVMValueRef position, const LLVMValue
     }
 }
 
-static void get_shared(const Lookback *l, uint32_t position, LLVMValueRef *out)
+static void get_shared(const Lookback *l, LLVMValueRef position, LLVMValueRef *out)
 {
     Emit *e = l->s.e;
     for (uint32_t i = 0; i < l->s.reducer.count; i++) {
         DType t = l->s.reducer.accumulator[i];
-        out[i] = shared_load(
-            e, t, element_offset(e, l->base[i], gx_i32(e->k, position), shared_bytes(t)));
+        out[i] =
+            shared_load(e, t, element_offset(e, l->base[i], position, shared_bytes(t)));
     }
 }
 
-/* total: of the warp, then of the block; before: of the warps before. */
-static void scan_warps(const Lookback *l, LLVMValueRef *total, Before *before)
+static void tell_warps(const Lookback *l, const LLVMValueRef *total)
+{
+    Kernel *k = l->s.e->k;
+    GxIf first;
+    gx_if_begin(k, &first, equals(l->s.e, gx_lane(k), 0));
+    put_shared(l, l->warp, total);
+    gx_if_end(k, &first, NULL, 0, NULL);
+    gx_barrier(k);
+}
+
+/* What the warps come to, each up to a lane's number (behind the last one: nothing that is asked for). By shuffles: to
+ * read those of all warps at once would take as many registers. */
+static void join_warps(const Lookback *l, LLVMValueRef *v)
 {
     Emit *e = l->s.e;
-    uint32_t count = l->s.reducer.count, warps = e->k->block[0] / TARGET_WARP;
-    GxIf first;
-    before->has = differs(e, l->warp, 0);
-    memcpy(before->v, total, count * sizeof *total);
-    if (warps == 1)
-        return;
-    gx_if_begin(e->k, &first, equals(e, gx_lane(e->k), 0));
-    put_shared(l, l->warp, total);
-    gx_if_end(e->k, &first, NULL, 0, NULL);
-    gx_barrier(e->k);
-    get_shared(l, 0, total);
-    for (uint32_t w = 1; w < warps; w++) {
-        LLVMValueRef next[REDUCER_MOST];
-        scan_choose(e, count, equals(e, l->warp, w), total, before->v);
-        get_shared(l, w, next);
-        scan_join(&l->s, NULL, total, next);
-        memcpy(total, next, count * sizeof *next);
-    }
+    LLVMValueRef last = gx_i32(e->k, e->k->block[0] / TARGET_WARP - 1);
+    LLVMValueRef lane = gx_lane(e->k);
+    LLVMValueRef exists = LLVMBuildICmp(e->k->builder, LLVMIntULT, lane, last, "");
+    get_shared(l, LLVMBuildSelect(e->k->builder, exists, lane, last, ""), v);
+    scan_warp(&l->s, v);
+}
+
+/* Of the warps before this one, if there are any. */
+static void find_warps_before(const Lookback *l, LLVMValueRef *out)
+{
+    LLVMBuilderRef b = l->s.e->k->builder;
+    LLVMValueRef lane = LLVMBuildSub(b, l->warp, gx_i32(l->s.e->k, 1), "");
+    LLVMValueRef all[REDUCER_MOST];
+    join_warps(l, all);
+    take_lane(l, all, LLVMBuildAnd(b, lane, gx_i32(l->s.e->k, WARP_MASK), ""), out);
 }
 
 /* -- between blocks ----------------------------------------------------------------------------------------- */
@@ -276,20 +288,52 @@ static void tell(const Lookback *l, uint32_t level, LLVMValueRef node,
         value_to_words(e, t, v[i], words);
         for (uint32_t w = 0; w < (shared_bytes(t) + 3) / 4; w++) {
             LLVMValueRef word = LLVMBuildZExt(b, words[w], gx_int_type(k, 64), "");
-            word = LLVMBuildOr(b, word, gx_i64(k, UINT64_C(1) << 32), "");
+            word = LLVMBuildOr(b, word, gx_i64(k, IS_THERE), "");
             gx_atomic_store(k, l->scratch, position, word);
             position = LLVMBuildAdd(b, position, gx_i64(k, 8), "");
         }
     }
 }
 
-/* Waits for a word, and takes its lower half. */
-static LLVMValueRef ask_word(const Lookback *l, LLVMValueRef position)
+/* What a lane asks for of one level: its words as they were when it asked first, and where they are (i64). */
+typedef struct Question {
+    LLVMValueRef number, position, words[MOST_WORDS];
+} Question;
+
+/* Lane i asks for one of the nodes of a level that stand before the tile and belong to no node of the next level that
+ * does; there are *number (i32), and lanes behind them find words that are there. All that a tile asks for is on its way
+ * at one time. */
+static Question ask(const Lookback *l, uint32_t level)
 {
     Kernel *k = l->s.e->k;
     LLVMBuilderRef b = k->builder;
     LLVMTypeRef i64 = gx_int_type(k, 64);
-    LLVMValueRef word = gx_atomic_load(k, l->scratch, position, i64);
+    Question q;
+    LLVMValueRef at = LLVMBuildLShr(b, l->tile, gx_i32(k, level * LOOKBACK_LOG2), "");
+    LLVMValueRef nothing[MOST_WORDS], lane = gx_lane(k);
+    GxIf takes;
+    q.number = LLVMBuildAnd(b, at, gx_i32(k, WARP_MASK), "");
+    LLVMValueRef node = LLVMBuildAdd(b, LLVMBuildSub(b, at, q.number, ""), lane, "");
+    q.position = node_position(l, level, node);
+    gx_if_begin(k, &takes, LLVMBuildICmp(b, LLVMIntULT, lane, q.number, ""));
+    for (uint32_t w = 0; w < l->tree.words; w++) {
+        LLVMValueRef position = LLVMBuildAdd(b, q.position, gx_i64(k, 8 * w), "");
+        q.words[w] = gx_atomic_load(k, l->scratch, position, i64);
+        nothing[w] = gx_i64(k, IS_THERE);
+    }
+    gx_if_else(k, &takes, q.words, l->tree.words);
+    gx_if_end(k, &takes, nothing, l->tree.words, q.words);
+    return q;
+}
+
+/* Until word w is there; its lower half. */
+static LLVMValueRef wait_for(const Lookback *l, const Question *q, uint32_t w)
+{
+    Kernel *k = l->s.e->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef i64 = gx_int_type(k, 64);
+    LLVMValueRef position = LLVMBuildAdd(b, q->position, gx_i64(k, 8 * w), "");
+    LLVMValueRef word = q->words[w];
     GxLoop wait;
     gx_while_begin(k, &wait, &word, 1);
     LLVMValueRef mark = LLVMBuildLShr(b, word, gx_i64(k, 32), "");
@@ -300,46 +344,22 @@ static LLVMValueRef ask_word(const Lookback *l, LLVMValueRef position)
     return LLVMBuildTrunc(b, word, gx_int_type(k, 32), "");
 }
 
-/* Lane i takes node first + i of the level, if i < number; others, 0. */
-static void ask(const Lookback *l, uint32_t level, LLVMValueRef first,
-                LLVMValueRef number, LLVMValueRef *out)
-{
-    Emit *e = l->s.e;
-    Kernel *k = e->k;
-    LLVMBuilderRef b = k->builder;
-    uint32_t count = l->s.reducer.count;
-    LLVMValueRef words[4], nothing[REDUCER_MOST];
-    GxIf takes;
-    for (uint32_t i = 0; i < count; i++)
-        nothing[i] = LLVMConstNull(emit_type(k, l->s.reducer.accumulator[i]));
-    emit_if_begin(e, &takes, LLVMBuildICmp(b, LLVMIntULT, gx_lane(k), number, ""));
-    LLVMValueRef position =
-        node_position(l, level, LLVMBuildAdd(b, first, gx_lane(k), ""));
-    for (uint32_t i = 0; i < count; i++) {
-        DType t = l->s.reducer.accumulator[i];
-        for (uint32_t w = 0; w < (shared_bytes(t) + 3) / 4; w++) {
-            words[w] = ask_word(l, position);
-            position = LLVMBuildAdd(b, position, gx_i64(k, 8), "");
-        }
-        out[i] = value_from_words(e, t, words);
-    }
-    emit_if_end_or(e, &takes, out, nothing, count);
-}
-
-/* The nodes of a level that stand before the tile and belong to no node of the next level that does. */
-static Before ask_level(const Lookback *l, uint32_t level, LLVMValueRef *number)
+/* What the nodes come to that were asked for. */
+static Before hear(const Lookback *l, const Question *q)
 {
     Kernel *k = l->s.e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef at = LLVMBuildLShr(b, l->tile, gx_i32(k, level * LOOKBACK_LOG2), "");
-    *number = LLVMBuildAnd(b, at, gx_i32(k, WARP_MASK), "");
-    Before found = {.has = differs(l->s.e, *number, 0)};
-    LLVMValueRef v[REDUCER_MOST];
-    ask(l, level, LLVMBuildSub(b, at, *number, ""), *number, v);
+    Before found = {.has = differs(l->s.e, q->number, 0)};
+    LLVMValueRef words[4], v[REDUCER_MOST];
+    for (uint32_t i = 0, next = 0; i < l->s.reducer.count; i++) {
+        DType t = l->s.reducer.accumulator[i];
+        for (uint32_t w = 0; w < (shared_bytes(t) + 3) / 4; w++)
+            words[w] = wait_for(l, q, next++);
+        v[i] = value_from_words(l->s.e, t, words);
+    }
     scan_warp(&l->s, v);
-    LLVMValueRef last = LLVMBuildSub(b, *number, gx_i32(k, 1), "");
-    last = LLVMBuildAnd(b, last, gx_i32(k, WARP_MASK), "");
-    take_lane(l, v, last, found.v);
+    LLVMValueRef last = LLVMBuildSub(b, q->number, gx_i32(k, 1), "");
+    take_lane(l, v, LLVMBuildAnd(b, last, gx_i32(k, WARP_MASK), ""), found.v);
     return found;
 }
 
@@ -350,16 +370,22 @@ static void look_back(const Lookback *l, LLVMValueRef *own, Before *out)
     Emit *e = l->s.e;
     Kernel *k = e->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef completes = equals(e, gx_lane(k), 0), node = l->tile, number;
+    LLVMValueRef completes = equals(e, gx_lane(k), 0), node = l->tile;
     Before found[LOOKBACK_LEVELS];
+    Question questions[LOOKBACK_LEVELS];
+    uint32_t asked = 0,
+             at_once = l->tree.words <= LOOKBACK_ASKED_WORDS ? l->tree.levels : 1;
     for (uint32_t level = 0; level < l->tree.levels; level++) {
         GxIf first;
         gx_if_begin(k, &first, completes);
         tell(l, level, node, own);
         gx_if_end(k, &first, NULL, 0, NULL);
-        found[level] = ask_level(l, level, &number);
+        for (; asked < level + at_once && asked < l->tree.levels; asked++)
+            questions[asked] = ask(l, asked);
+        found[level] = hear(l, &questions[level]);
         prepend(l, &found[level], own);
-        completes = LLVMBuildAnd(b, completes, equals(e, number, WARP_MASK), "");
+        completes =
+            LLVMBuildAnd(b, completes, equals(e, questions[level].number, WARP_MASK), "");
         node = LLVMBuildLShr(b, node, gx_i32(k, LOOKBACK_LOG2), "");
     }
     *out = found[l->tree.levels - 1];
@@ -367,29 +393,53 @@ static void look_back(const Lookback *l, LLVMValueRef *own, Before *out)
         append(l, out, &found[level]);
 }
 
-/* What came before the tile, by all threads. */
-static void find_before(const Lookback *l, LLVMValueRef *own, Before *out)
+/* What came before the tile, and of its warps before this one, which they find while the first of them, which has
+ * none before it, asks. */
+static void find_before(const Lookback *l, const LLVMValueRef *total, Before *out,
+                        Before *warps)
 {
     Emit *e = l->s.e;
     Kernel *k = e->k;
-    uint32_t last = k->block[0] / TARGET_WARP;
+    uint32_t count = l->s.reducer.count, last = k->block[0] / TARGET_WARP;
+    LLVMValueRef own[REDUCER_MOST];
     GxIf asks, first;
     Before found;
     out->has = differs(e, l->tile, 0);
+    warps->has = differs(e, l->warp, 0);
+    tell_warps(l, total);
     emit_if_begin(e, &asks, equals(e, l->warp, 0));
+    join_warps(l, own);
+    take_lane(l, own, gx_i32(k, last - 1), own);
     look_back(l, own, &found);
     gx_if_begin(k, &first, equals(e, gx_lane(k), 0));
     put_shared(l, gx_i32(k, last), found.v);
     gx_if_end(k, &first, NULL, 0, NULL);
-    emit_if_end(e, &asks, NULL, 0, NULL);
+    emit_if_else(e, &asks, found.v, count);
+    find_warps_before(l, warps->v);
+    emit_if_end(e, &asks, warps->v, count, warps->v);
     gx_barrier(k);
-    get_shared(l, last, out->v);
+    get_shared(l, gx_i32(k, last), out->v);
     if (!l->s.is_backward) { /* the initial value stands before all */
         Before start = {.has = i1(e, true)};
         reducer_start(&l->s.reducer, start.v);
         append(l, &start, out);
         *out = start;
     }
+}
+
+/* The same of a row that is one tile. */
+static void find_before_in_row(const Lookback *l, const LLVMValueRef *total, Before *out,
+                               Before *warps)
+{
+    Emit *e = l->s.e;
+    *out = (Before){.has = i1(e, !l->s.is_backward)};
+    reducer_start(&l->s.reducer, out->v);
+    warps->has = differs(e, l->warp, 0);
+    memcpy(warps->v, total, l->s.reducer.count * sizeof *total);
+    if (e->k->block[0] == TARGET_WARP)
+        return;
+    tell_warps(l, total);
+    find_warps_before(l, warps->v);
 }
 
 /* -- the kernel ------------------------------------------------------------------------------------------------ */
@@ -426,30 +476,23 @@ static void allocate(Lookback *l)
 }
 
 /* Each element with all that came before it. */
-static void finish(const Lookback *l, const Before *before, const LLVMValueRef *lanes,
-                   const LLVMValueRef *totals, LLVMValueRef *v)
+static void finish(const Lookback *l, Before *before, LLVMValueRef *v)
 {
     const Scan *s = &l->s;
-    Emit *e = s->e;
     uint32_t count = s->reducer.count;
-    Before of_lane = {.has = differs(e, gx_lane(e->k), 0)};
-    for (uint32_t a = 0; a < l->accesses; a++) {
-        Before all = *before, access = {.has = i1(e, true)};
-        if (a != 0) {
-            memcpy(access.v, totals + (a - 1) * count, count * sizeof *totals);
-            append(l, &all, &access);
-        }
-        memcpy(of_lane.v, lanes + a * count, count * sizeof *lanes);
-        append(l, &all, &of_lane);
-        for (uint32_t j = 0; j < s->items; j++, v += count)
-            prepend(l, &all, v);
+    for (uint32_t a = 0; a < l->accesses; a++, v += s->items * count) {
+        Before access = {.has = i1(s->e, true)};
+        take_lane(l, v + (s->items - 1) * count, gx_i32(s->e->k, WARP_MASK), access.v);
+        for (uint32_t j = 0; j < s->items; j++)
+            prepend(l, before, v + j * count);
+        append(l, before, &access);
     }
 }
 
 Kernel *emitter_lookback_scan(const EmitterInput *in)
 {
     Lookback l = {.s = scan_of(in), .accesses = (uint32_t)in->design->config.accesses};
-    LLVMValueRef v[REDUCER_MOST], lanes[REDUCER_MOST], totals[REDUCER_MOST];
+    LLVMValueRef v[REDUCER_MOST], total[REDUCER_MOST];
     Before before, warps;
     Emit *e = emitter_begin(in);
     lookback_tree(in->design, &l.tree);
@@ -459,19 +502,13 @@ Kernel *emitter_lookback_scan(const EmitterInput *in)
     find_tile(&l);
     e->lanes = l.s.items;
     load_tile(&l, v);
-    scan_accesses(&l, v, lanes, totals);
-    uint32_t count = l.s.reducer.count;
-    LLVMValueRef *total = totals + (l.accesses - 1) * count, own[REDUCER_MOST];
-    memcpy(own, total, count * sizeof *own);
-    scan_warps(&l, own, &warps);
-    if (l.tree.levels != 0) {
-        find_before(&l, own, &before);
-    } else {
-        before = (Before){.has = i1(e, !l.s.is_backward)};
-        reducer_start(&l.s.reducer, before.v);
-    }
+    scan_accesses(&l, v, total);
+    if (l.tree.levels != 0)
+        find_before(&l, total, &before, &warps);
+    else
+        find_before_in_row(&l, total, &before, &warps);
     append(&l, &before, &warps);
-    finish(&l, &before, lanes, totals, v);
+    finish(&l, &before, v);
     store_tile(&l, v);
     e->lanes = 1;
     return emitter_finish(in, e);

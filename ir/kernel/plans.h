@@ -275,6 +275,8 @@ int64_t scan_items(const KernelDesign *d);
 #define LOOKBACK_LEVELS 7
 #define LOOKBACK_LOG2 5    /* of the nodes that make one of the next level */
 #define LOOKBACK_FIRST 128 /* where nodes begin */
+/* Words of a node: with more, levels are asked for one by one, for registers hold the tile. */
+#define LOOKBACK_ASKED_WORDS 2
 typedef struct LookbackTree {
     int64_t tiles; /* of a row */
     uint32_t words;

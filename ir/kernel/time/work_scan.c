@@ -61,7 +61,7 @@ static void scan_rows(WorkBuilder *b, const ScanPlan *p, uint32_t items)
     work_set_lanes(b, 1);
 }
 
-/* Blocks ask for nodes of all levels, one after the other; each word that is told was on its way to L2 and back. */
+/* Blocks ask for nodes of all levels, at once where they have few words; what is told was on its way to L2 and back. */
 static void look_back(WorkBuilder *b, const KernelDesign *d, double one)
 {
     LookbackTree tree;
@@ -69,6 +69,7 @@ static void look_back(WorkBuilder *b, const KernelDesign *d, double one)
     if (tree.levels == 0)
         return;
     double bytes = work_reduction_bytes(d->plan.scan->inst);
+    double asks = tree.words <= LOOKBACK_ASKED_WORDS ? 1 : tree.levels;
     work_atomics(b, 1); /* the ticket */
     work_wait(b, costs.atomic_cycles);
     work_barrier(b);
@@ -77,7 +78,8 @@ static void look_back(WorkBuilder *b, const KernelDesign *d, double one)
     work_instructions(b, (OpCost){.alu = 12, .cycles = costs.alu_cycles}, tree.words);
     work_shuffles(b, 6, bytes);
     work_combine(b, d->plan.scan->inst, 7);
-    work_wait(b, 2 * costs.atomic_cycles + 6 * costs.shuffle_cycles + 6 * one);
+    work_wait(b, 2 * costs.atomic_cycles * asks / tree.levels + 6 * costs.shuffle_cycles +
+                     6 * one);
     work_loop_end(b, 0);
     work_part_end(b, before);
     work_barrier(b);
@@ -104,13 +106,15 @@ static double scan_tile(WorkBuilder *b, const KernelDesign *d)
     double items = (double)d->config.items, accesses = (double)d->config.accesses;
     double bytes = work_reduction_bytes(inst);
     work_loop_begin(b, accesses, d->config.accesses, accesses);
-    double one = work_combine(b, inst, items + 6);
+    double one = work_combine(b, inst, 2 * items + 6);
     work_shuffles(b, 7, bytes);
     work_loop_end(b, 0);
     work_wait(b, (items + accesses) * one + 5 * (one + costs.shuffle_cycles));
-    work_shared(b, 2 * bytes / 4 + b->warps * bytes / 4, 4, 1);
+    work_shared(b, 3 * bytes / 4, 4, 1);
     work_barrier(b);
-    work_wait(b, b->warps * work_combine(b, inst, 2.0 * b->warps));
+    work_shuffles(b, 6, bytes);
+    work_combine(b, inst, 5);
+    work_wait(b, costs.shared_cycles + 5 * one + 6 * costs.shuffle_cycles);
     return one;
 }
 
@@ -136,7 +140,8 @@ void work_lookback_scan(const KernelDesign *d, KernelWork *out)
         if (stores == 0) {
             scan_load(b, p, index);
         } else {
-            work_combine(b, p->inst, (double)items + 2);
+            work_combine(b, p->inst, (double)items + 1);
+            work_shuffles(b, 1, work_reduction_bytes(p->inst));
             scan_store(b, index);
         }
         work_loop_end(b, 0);
