@@ -5,6 +5,7 @@
 #include <strings.h> /* strcasecmp */
 
 #include "ir/base/bug.h"
+#include "ir/base/divide.h"
 
 static const GpuModel devices[] = {
 #define MODEL(name, sm, variant, text, sms, lanes, mhz, gbs, l2, block_shared,           \
@@ -83,6 +84,18 @@ bool target_find(const char *name, Target *out)
         return true;
     }
     return false;
+}
+
+/* -- registers -------------------------------------------------------------------------------------- */
+
+/* They are given to warps in pieces, and each quarter of a multiprocessor has as many warps of a block as the others
+ * (CUDA's occupancy calculator: allocation unit 256, granularity of warps 4; ptxas goes by the same numbers). */
+int64_t target_thread_registers(int64_t threads)
+{
+    enum { GRANULE = 8, QUARTERS = 4 };
+    int64_t rounded = round_up(threads, (int64_t)TARGET_WARP * QUARTERS),
+            most = TARGET_REGISTERS / rounded / GRANULE * GRANULE;
+    return most < TARGET_THREAD_REGISTERS ? most : TARGET_THREAD_REGISTERS;
 }
 
 /* -- features ------------------------------------------------------------------------------------ */

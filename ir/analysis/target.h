@@ -94,6 +94,9 @@ static inline bool target_is_portable(const Target *t)
     return t->variant == 0;
 }
 
+/* Registers that a thread of a block of so many may have. */
+int64_t target_thread_registers(int64_t threads);
+
 /* It has all of these features; a target NULL has none. */
 bool target_has(const Target *t, uint32_t features);
 /* And this version of PTX can say it. */

@@ -257,12 +257,15 @@ const char *block_refused(const KernelDesign *d)
                              TARGET_WARP, (long long)block);
 }
 
-const char *registers_refused(const KernelDesign *d, const char *what, int64_t registers)
+const char *registers_refused(const KernelDesign *d, const char *what, int64_t registers,
+                              int64_t threads)
 {
-    return registers <= TARGET_THREAD_REGISTERS
+    int64_t most = target_thread_registers(threads);
+    return registers <= most
                ? NULL
-               : refuse_text(d, "%s ask for %lld registers of a thread, which has %d",
-                             what, (long long)registers, TARGET_THREAD_REGISTERS);
+               : refuse_text(
+                     d, "%s ask for %lld registers of a thread; one of %lld has %lld",
+                     what, (long long)registers, (long long)threads, (long long)most);
 }
 
 const char *shared_refused(const KernelDesign *d, uint64_t bytes)

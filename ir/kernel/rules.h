@@ -94,8 +94,10 @@ const char *block_refused(const KernelDesign *d);
 const char *warps_refused(const KernelDesign *d, int64_t threads);
 /* Not a power of two: the reason. */
 const char *power_refused(const KernelDesign *d, const char *key, int64_t value);
-/* More registers of a thread than it has, as the model counts them: the assembler would spill them. */
-const char *registers_refused(const KernelDesign *d, const char *what, int64_t registers);
+/* More registers of a thread than it has in a block of so many, as the model counts them: the assembler would spill
+ * them. */
+const char *registers_refused(const KernelDesign *d, const char *what, int64_t registers,
+                              int64_t threads);
 /* tile_attention.c: tile and warps are not those of warps that each have rows of their own. */
 const char *rows_of_warps_refused(const KernelDesign *d);
 /* Of a mapping, NULL if there is none because of `why`; `beside`: bytes of shared memory beside its own. */

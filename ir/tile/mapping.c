@@ -245,9 +245,9 @@ static bool is_warpgroup_factor(TileMapping *m, TileFactor *f, const Target *tar
 /* wgmma names the sums of all columns at once, so that none of them can be spilled. */
 static bool has_warpgroup_registers(const TileMapping *m, int64_t columns)
 {
-    enum { BESIDE = 32, GRANULE = 8 /* registers: ptxas asks for 26 beside the sums */ };
-    int64_t most = TARGET_REGISTERS / (tile_warps(m) * TARGET_WARP) / GRANULE * GRANULE;
-    return columns / 2 + BESIDE <= most;
+    enum { BESIDE = 32 /* registers: ptxas asks for 26 beside the sums */ };
+    return columns / 2 + BESIDE <=
+           target_thread_registers((int64_t)tile_warps(m) * TARGET_WARP);
 }
 
 /* Whether four warps along the rows can multiply together, either side being the rows; if not, the sides are to be taken

@@ -543,6 +543,18 @@ static void loops_count_their_trips(void **state)
     assert_about(simulate(f->module, f->cost, f->arena).step, 7 * one);
 }
 
+/* As ptxas gives them to a thread that has use for more: of 672 threads, warps that four quarters cannot share evenly. */
+static void threads_share_registers(void **state)
+{
+    (void)state;
+    assert_int_equal(target_thread_registers(32), 255);
+    assert_int_equal(target_thread_registers(256), 255);
+    assert_int_equal(target_thread_registers(512), 128);
+    assert_int_equal(target_thread_registers(640), 96);
+    assert_int_equal(target_thread_registers(672), 80);
+    assert_int_equal(target_thread_registers(1024), 64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -567,6 +579,7 @@ int main(void)
         TEST(one_row_is_a_chain),
         TEST(small_kernels_are_launches),
         TEST(blocks_need_room),
+        TEST(threads_share_registers),
         TEST(libraries_reach_their_share),
         TEST(loops_count_their_trips),
     };

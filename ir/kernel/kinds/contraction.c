@@ -310,7 +310,8 @@ const char *refuse_contraction(const KernelDesign *d)
                            "multiple of %d, %d at most",
                            (long long)threads, TARGET_WARP, TARGET_BLOCK_THREADS);
     int64_t words = dtype_info[p->type].bits > 32 ? dtype_info[p->type].bits / 32 : 1;
-    wrong = registers_refused(d, "the sums of \"part\"", c->part[Y] * c->part[X] * words);
+    wrong = registers_refused(d, "the sums of \"part\"", c->part[Y] * c->part[X] * words,
+                              threads);
     return wrong != NULL ? wrong : shared_refused(d, side_bytes(d, Y) + side_bytes(d, X));
 }
 

@@ -419,7 +419,8 @@ const char *refuse_tile(const KernelDesign *d)
     const TileMapping *m = design_tile_mapping(d, &why);
     if (m == NULL)
         return refuse_text(d, "%s", why);
-    wrong = registers_refused(d, "\"tile\" and \"warps\"", tile_sum_registers(m));
+    wrong =
+        registers_refused(d, "\"tile\" and \"warps\"", tile_sum_registers(m), threads);
     return wrong != NULL ? wrong : shared_refused(d, m->shared_bytes);
 }
 

@@ -262,7 +262,8 @@ const char *chain_refused(const KernelDesign *d, const struct TileChainMapping *
     const char *wrong = shared_refused(d, m->shared_bytes + beside);
     return wrong != NULL
                ? wrong
-               : registers_refused(d, "\"tile\" and \"warps\"", tile_least_registers(m));
+               : registers_refused(d, "\"tile\" and \"warps\"", tile_least_registers(m),
+                                   d->config.warps[0] * TARGET_WARP);
 }
 
 const char *refuse_attention(const KernelDesign *d)
