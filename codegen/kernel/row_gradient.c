@@ -160,15 +160,34 @@ static LLVMValueRef *run_loop(Gradient *g)
 
 /* -- results ----------------------------------------------------------------------------------- */
 
+void wide_gradient_write(const Wide *w, const WideTap *tap, LLVMValueRef sum)
+{
+    Emit *e = w->e;
+    const Instruction *hero = w->p->inst;
+    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
+    const IndexExpr *index[EMIT_MOST_RANK];
+    const Shape *s = hero->shape;
+    const struct {
+        int64_t dim;
+        LLVMValueRef at;
+    } places[] = {{l->out_feature, tap->feature},
+                  {l->out_spatial[Y], tap->row},
+                  {l->out_spatial[X], tap->column},
+                  {l->out_batch, tap->channel}};
+    for (int i = 0; i < 4; i++)
+        index[places[i].dim] = emit_variable(e, to_index(e, places[i].at),
+                                             (Range){0, s->dims[places[i].dim] - 1});
+    LLVMValueRef value = scalar_convert_value(w->k, sum, DT_F32, s->dtype);
+    emit_preset(e, hero, &value);
+    emit_result(e, w->in->fusion, 0, index);
+}
+
 /* The sum of a feature and number `at` of the pieces of row `row` of the window, if it is a tap's. */
 static void write_sum(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
                       LLVMValueRef at, LLVMValueRef sum)
 {
     const Wide *w = &g->wide;
     const WidePlan *p = &g->p->of;
-    Emit *e = w->e;
-    const Instruction *hero = p->inst;
-    const DimLabels *l = inst_attr(hero, ATTR_DIM_LABELS)->labels;
     LLVMValueRef x = at, channel;
     if (p->is_last) {
         x = LLVMBuildSub(w->b, x, number(w->k, p->spare * p->channels), "");
@@ -181,23 +200,9 @@ static void write_sum(const Gradient *g, LLVMValueRef feature, LLVMValueRef row,
     LLVMValueRef is_tap = LLVMBuildAnd(w->b, is_below(w->k, x, p->window[X]),
                                        is_below(w->k, row, g->p->window_rows), "");
     GxIf there;
-    const IndexExpr *index[EMIT_MOST_RANK];
-    const Shape *s = hero->shape;
-    emit_if_begin(e, &there, is_tap);
-    const struct {
-        int64_t dim;
-        LLVMValueRef at;
-    } places[] = {{l->out_feature, feature},
-                  {l->out_spatial[Y], row},
-                  {l->out_spatial[X], x},
-                  {l->out_batch, channel}};
-    for (int i = 0; i < 4; i++)
-        index[places[i].dim] = emit_variable(e, to_index(e, places[i].at),
-                                             (Range){0, s->dims[places[i].dim] - 1});
-    LLVMValueRef value = scalar_convert_value(w->k, sum, DT_F32, s->dtype);
-    emit_preset(e, hero, &value);
-    emit_result(e, w->in->fusion, 0, index);
-    emit_if_end(e, &there, NULL, 0, NULL);
+    emit_if_begin(w->e, &there, is_tap);
+    wide_gradient_write(w, &(WideTap){feature, row, x, channel}, sum);
+    emit_if_end(w->e, &there, NULL, 0, NULL);
 }
 
 /* The sums of an octet of the block's columns: of the thread's lane of 16 features from `feature` on. */

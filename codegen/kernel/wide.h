@@ -185,6 +185,11 @@ typedef struct WidePlacesItem {
 const IndexExpr *wide_places_item(const Wide *w, LLVMValueRef item, WidePlacesItem *out);
 /* Through shared memory to the results. */
 void wide_results(const Wide *w, LLVMValueRef *sums);
+/* Of a gradient by the filter: the sum of a tap becomes a result. */
+typedef struct WideTap {
+    LLVMValueRef feature, row, column, channel;
+} WideTap;
+void wide_gradient_write(const Wide *w, const WideTap *tap, LLVMValueRef sum);
 /* wide_tensor.c: asks for tensor memory; between begin and end is the thread that issues products, which commits them as
  * the `number`-th; waits for those; sums to shared memory, as wide_results has them; gives tensor memory back. */
 void wide_tensor_begin(Wide *w);
