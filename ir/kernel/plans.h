@@ -228,6 +228,27 @@ void gradient_storage(const KernelDesign *d, GradientStorage *out);
 /* In tensor memory: columns of this call, whose last one may have fewer rows of the window than a stride. */
 int64_t gradient_call_columns(const GradientPlan *p, int64_t call);
 
+/* tap_gradient.c: the same of one from whole blocks of channels. Places of eight strips, as lines of 64 features, are an
+ * octet. */
+enum { GRADIENT_CHANNELS = 64, GRADIENT_LINE = 128, GRADIENT_OCTET = 8 * GRADIENT_LINE };
+typedef struct TapGradientStorage {
+    int64_t
+        octets; /* of strips, that are multiplied together: two, or one of even columns */
+    int64_t strips;      /* of an image */
+    int64_t strip_rows;  /* of the image: that a strip reads */
+    int64_t across;      /* tiles of a row of y */
+    int64_t width;       /* places of the image that the windows of such a tile reach */
+    int64_t runs, steps; /* of a block: octets' strips by tiles across, and their rows */
+    int64_t ring;        /* rows of the image in shared memory, */
+    int64_t buffers;     /* and of y */
+    int64_t calls;       /* of a step: rows of a window that each four warps have, */
+    int64_t parts;       /* and products that each of them takes */
+    int64_t sum_columns; /* of a row of a window: taps by channels */
+    int64_t row_bytes, y_bytes; /* of the image, of y */
+    uint64_t bytes;
+} TapGradientStorage;
+void tap_gradient_storage(const KernelDesign *d, TapGradientStorage *out);
+
 /* stencil.c */
 typedef struct StencilPlan {
     const Shape *shape;
