@@ -9,6 +9,7 @@
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/time/costs.h"
+#include "passes/library/choice.h"
 #include "passes/library/convolutions.h"
 #include "passes/library/library.h"
 #include "passes/simplify/simplify.h"
@@ -34,13 +35,15 @@ static bool is_ours(Instruction *turned, Instruction *conv, const PassContext *c
     const Candidate *tile = candidates_by(&ours, CANDIDATE_TILE);
     if (tile == NULL || cx->graphs == NULL)
         return tile != NULL;
+    double own = tile->seconds, pieces;
+    if (split_product_seconds(turned, cx, &pieces) && pieces < own)
+        own = pieces;
     candidates_find(conv, NULL, cx->target, cx->products, &all);
     const Candidate *library = candidates_by(&all, CANDIDATE_LIBRARY);
     double turns =
         costs.launch_seconds +
         cost_seconds_of_bytes(cx->target->device, 2 * (double)shape_bytes(conv->shape));
-    return library == NULL ||
-           tile->seconds <= library->seconds * costs.kernel_gain + turns;
+    return library == NULL || own <= library->seconds * costs.kernel_gain + turns;
 }
 
 static bool turn_results(Computation *comp, const PassContext *cx)
