@@ -314,6 +314,21 @@ static bool is_same(uint32_t rank, const IndexExpr *const *x, const IndexExpr *c
     return true;
 }
 
+/* Operand `from` at index `at`, which is this index of the instruction. */
+static TileOp *value_at(TileBuilder *b, const Instruction *inst, const Instruction *from,
+                        const IndexExpr *const *index, const IndexExpr *const *at,
+                        const TileGuard *guard)
+{
+    const IndexExpr *const *forced = b->forced[from->id];
+    if (forced == NULL)
+        return tile_value(b, from, at, guard);
+    /* on the way to what is given, its index is known: expressions need not show it */
+    bool is_moved = inst->operand_count == 1 && b->forced[inst->id] != NULL &&
+                    is_same(inst->shape->rank, index, b->forced[inst->id]);
+    return tile_value(
+        b, from, is_moved || is_same(from->shape->rank, at, forced) ? forced : at, guard);
+}
+
 /* Operand `operand` at the index that its map gives. */
 static TileOp *operand_value(TileBuilder *b, const Instruction *inst, uint32_t operand,
                              const IndexMap *map, const IndexExpr *const *index,
@@ -326,25 +341,36 @@ static TileOp *operand_value(TileBuilder *b, const Instruction *inst, uint32_t o
         return refuse(b, "an operand is not read by an index map");
     if (!apply_map(b, map, index, guard, at, NULL))
         return NULL;
-    const IndexExpr *const *forced = b->forced[from->id];
-    if (forced == NULL || map->result_count != from->shape->rank)
+    if (map->result_count != from->shape->rank)
         return tile_value(b, from, at, guard);
-    /* on the way to what is given, its index is known: expressions need not show it */
-    bool is_moved = inst->operand_count == 1 && b->forced[inst->id] != NULL &&
-                    is_same(inst->shape->rank, index, b->forced[inst->id]);
-    return tile_value(
-        b, from, is_moved || is_same(map->result_count, at, forced) ? forced : at, guard);
+    return value_at(b, inst, from, index, at, guard);
 }
 
+/* The index as elementwise operations hand it on: along dimensions of size 1 there is only one number. */
+static const IndexExpr *const *without_ones(TileBuilder *b, const Shape *s,
+                                            const IndexExpr *const *index)
+{
+    const IndexExpr **at = NULL, *zero = ix_const(b->p->ix, 0);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->dims[i] != 1 || index[i] == zero)
+            continue;
+        if (at == NULL)
+            at = arena_copy(b->p->arena, index, s->rank * sizeof *at);
+        at[i] = zero;
+    }
+    return at != NULL ? at : index;
+}
+
+/* Of an elementwise operation: at the same index, a scalar at none. */
 static TileOp *value_apply(TileBuilder *b, const Instruction *inst,
                            const IndexExpr *const *index, const TileGuard *guard)
 {
     TileOp *operands[8];
     if (inst->operand_count > sizeof operands / sizeof *operands)
         return refuse(b, "an operation has too many operands");
-    const IndexMap *maps = index_maps(b->p->ix, inst, 0);
+    const IndexExpr *const *at = without_ones(b, inst->shape, index);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
-        operands[i] = operand_value(b, inst, i, &maps[i], index, guard);
+        operands[i] = value_at(b, inst, inst->operands[i], index, at, guard);
         if (operands[i] == NULL)
             return NULL;
     }

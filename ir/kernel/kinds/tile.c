@@ -33,6 +33,8 @@ struct TileMapped {
     KernelConfig config; /* that it was made for; tile 0: none */
     const TileMapping *mapping;
     const char *why;
+    KernelConfig counted; /* that `operations` are of; tile 0: none */
+    int64_t operations;
 };
 
 void plan_tile(KernelDesign *d, const FusionFacts *f)
@@ -232,13 +234,11 @@ static int64_t choose_stages(const KernelDesign *d, const KernelConfig *c)
     return stages < 2 ? 2 : stages;
 }
 
-/* About what a thread does to its elements of the factors for one tile of the terms; 0: little. */
-static int64_t factor_operations(const KernelDesign *d, const KernelConfig *c)
+/* About what a thread does to its elements of the factors for one tile of the terms. */
+static int64_t count_operations(const KernelDesign *d, const KernelConfig *c)
 {
     static const uint8_t operations[] = {
         [TILE_LOAD] = 1, [TILE_APPLY] = 1, [TILE_INDEX] = 2, [TILE_IN_RANGE] = 2};
-    if (inst_called(d->fusion, 0)->instruction_count <= FEW_INSTRUCTIONS)
-        return 0;
     Arena *a = arena_scratch();
     TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor};
     const char *why;
@@ -256,6 +256,20 @@ static int64_t factor_operations(const KernelDesign *d, const KernelConfig *c)
     }
     arena_destroy(a);
     return sum;
+}
+
+/* The same; 0: little. */
+static int64_t factor_operations(const KernelDesign *d, const KernelConfig *c)
+{
+    struct TileMapped *m = d->plan.tile->mapped;
+    if (inst_called(d->fusion, 0)->instruction_count <= FEW_INSTRUCTIONS)
+        return 0;
+    if (m->counted.tile[0] != c->tile[0] || m->counted.tile[1] != c->tile[1] ||
+        m->counted.depth != c->depth || threads_of(&m->counted) != threads_of(c)) {
+        m->counted = *c;
+        m->operations = count_operations(d, c);
+    }
+    return m->operations;
 }
 
 static int64_t terms_of_instruction(const KernelDesign *d)
