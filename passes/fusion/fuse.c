@@ -13,6 +13,7 @@
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "ir/kernel/plans.h"
+#include "ir/kernel/time/costs.h"
 #include "ir/kernel/transposition.h"
 #include "passes/fusion/fuse_cost.h"
 #include "passes/fusion/fusion.h"
@@ -21,6 +22,8 @@
 #define KERNEL_MOST_LONG 160  /* of them where each is many instructions of the machine */
 #define KERNEL_MOST_COPIES 1000 /* of all instructions of a kernel */
 #define KERNEL_MOST_OPERANDS 120
+#define TOPK_MOST_NODES 50 /* its kernel has the code of up to 32 elements */
+#define FEW_ROWS_WORK 8 /* instructions of an element that a block makes of a whole row */
 #define MOST_READERS                                                                     \
     10 /* that work is repeated in: what reads those would repeat it again */
 #define LARGE_IMAGE                                                                      \
@@ -132,7 +135,8 @@ static bool may_be_consumer(const Instruction *inst)
         return false;
     return is_plain_code(inst) || inst->op == OP_REDUCE || inst->op == OP_SCATTER ||
            inst->op == OP_DOT || inst->op == OP_CONVOLUTION ||
-           inst->op == OP_REDUCE_WINDOW || inst->op == OP_FFT || inst->op == OP_SORT;
+           inst->op == OP_REDUCE_WINDOW || inst->op == OP_FFT || inst->op == OP_SORT ||
+           inst->op == OP_TOPK;
 }
 
 static bool transposes(const Instruction *producer)
@@ -156,19 +160,39 @@ static bool is_counted(const Instruction *producer)
            (producer->op == OP_FUSION && producer->operand_count == 0);
 }
 
+/* A topk reads each element once, rows as they lie in memory; a block has a row, so that few of them make what is much
+ * work in few multiprocessors. */
+static bool topk_takes(const Instruction *consumer, const Instruction *topk,
+                       const Instruction *producer, const Target *target)
+{
+    const Shape *s = topk->operands[0]->shape;
+    int64_t work = fuse_work(producer);
+    if (consumer != topk)
+        work += fuse_work(consumer) - cost_instructions(topk);
+    int64_t size = s->dims[s->rank - 1];
+    bool is_few = size == 0 || shape_elements(s) / size < target_multiprocessors(target);
+    return !transposes(producer) && (work <= FEW_ROWS_WORK || !is_few) &&
+           fuse_nodes(producer) + fuse_nodes(consumer) <= TOPK_MOST_NODES;
+}
+
 /* A sort reads an element once if a block sorts whole rows, and then by rows as they lie in memory. A longer one is
  * sorted in steps: the keys are read to count their digits, too, and all but the first step read what was written; what
  * reads nothing is computed in the first. */
-static bool sort_takes(const Instruction *consumer, const Instruction *producer,
+static bool sort_takes(const Instruction *sort, const Instruction *producer,
                        const Target *target)
 {
-    const Instruction *sort =
-        consumer->op == OP_FUSION ? fusion_hero(consumer, OP_SORT) : consumer;
-    if (sort == NULL || sort->op != OP_SORT)
-        return true;
-    if (!sort_is_in_block(sort, target))
-        return is_counted(producer);
-    return !transposes(producer);
+    return sort_is_in_block(sort, target) ? !transposes(producer) : is_counted(producer);
+}
+
+static bool order_takes(const Instruction *consumer, const Instruction *producer,
+                        const Target *target)
+{
+    bool is_fusion = consumer->op == OP_FUSION;
+    const Instruction *sort = is_fusion ? fusion_hero(consumer, OP_SORT) : consumer;
+    const Instruction *topk = is_fusion ? fusion_hero(consumer, OP_TOPK) : consumer;
+    if (topk != NULL && topk->op == OP_TOPK)
+        return topk_takes(consumer, topk, producer, target);
+    return sort == NULL || sort->op != OP_SORT || sort_takes(sort, producer, target);
 }
 
 /* -- legality ------------------------------------------------------------------------------------------ */
@@ -256,7 +280,8 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
                            Inside *inside)
 {
     if (!may_be_consumer(consumer) || consumer->parent != f->comp ||
-        !reads_only(consumer, producer) || !sort_takes(consumer, producer, f->cx->target))
+        !reads_only(consumer, producer) ||
+        !order_takes(consumer, producer, f->cx->target))
         return false;
     if ((fuse_work(producer) > 4 && fuse_is_heavy(consumer)) ||
         turns_image(producer, consumer))
