@@ -508,7 +508,8 @@ static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m,
         emit_if_begin(l->e, &last, parts_merge(l, m, carried));
         store_results(&a, carried);
         emit_if_end(l->e, &last, NULL, 0, NULL);
-    } else {
+    } else { /* what is loaded of other blocks' sums leaves no room for more */
+        tile_begin_results(l);
         store_results(&a, carried);
     }
     return emitter_finish(in, l->e);

@@ -327,6 +327,18 @@ void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
     LLVMPositionBuilderAtEnd(b, body);
 }
 
+/* Addresses of results are made of the same numbers as the factors', and so of values that were known before the loop: kept
+ * for so long they take registers, which sums need. A number that comes from a shuffle is no known one. Of the lane's, too,
+ * ptxas spilled more. */
+void tile_begin_results(TileLower *l)
+{
+    l->warp = gx_shfl(l->k, GX_SHFL_IDX, l->warp, gx_i32(l->k, 0), TARGET_WARP);
+    l->coordinates = NULL;
+    LLVMBasicBlockRef results = gx_block(l->k, "results");
+    l->entry_end = LLVMBuildBr(l->k->builder, results);
+    LLVMPositionBuilderAtEnd(l->k->builder, results);
+}
+
 Kernel *emitter_tile(const EmitterInput *in)
 {
     const char *why;
@@ -337,6 +349,7 @@ Kernel *emitter_tile(const EmitterInput *in)
     for (uint32_t i = 0; i < 2; i++)
         factor_prepare(&l, &m->factors[i]);
     run_loop(&l);
+    tile_begin_results(&l);
     for (uint32_t i = 0; i < m->result_count; i++)
         tile_store_result(&l, &m->results[i]);
     return emitter_finish(in, l.e);

@@ -30,7 +30,7 @@ typedef struct TileLower {
     uint32_t
         until; /* tiles are made in windows, up to this register now; 0: all of them */
     uint32_t shared;        /* offset of its shared memory */
-    LLVMValueRef entry_end; /* what is made before it may be used anywhere */
+    LLVMValueRef entry_end; /* what is made before it may be used anywhere behind */
     struct KnownCoordinates *coordinates;
     LLVMValueRef groups[GROUP_USED + 1]; /* i32, by TileGroup */
     struct {                             /* by parts_begin */
@@ -231,6 +231,8 @@ LLVMValueRef tile_next_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
 /* The stage before it, which was read last, so that nobody reads it: it is filled next. */
 LLVMValueRef tile_free_stage(TileLower *l, LLVMValueRef stage, uint32_t bytes,
                              uint32_t stages);
+/* Behind the loop: what is made of the number of the warp is made anew from here on. */
+void tile_begin_results(TileLower *l);
 void tile_store_result(TileLower *l, const TileResult *r);
 
 #endif

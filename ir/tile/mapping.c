@@ -242,14 +242,6 @@ static bool is_warpgroup_factor(TileMapping *m, TileFactor *f, const Target *tar
     return f->is_copied && tile_bits(f->value) == 16 && f->vector == WARPGROUP_PIECE_LOG2;
 }
 
-/* wgmma names the sums of all columns at once, so that none of them can be spilled. */
-static bool has_warpgroup_registers(const TileMapping *m, int64_t columns)
-{
-    enum { BESIDE = 32 /* registers: ptxas asks for 26 beside the sums */ };
-    return columns / 2 + BESIDE <=
-           target_thread_registers((int64_t)tile_warps(m) * TARGET_WARP);
-}
-
 /* Whether four warps along the rows can multiply together, either side being the rows; if not, the sides are to be taken
  * again. */
 static bool choose_warpgroups(TileMapping *m, const uint32_t *warps, const Target *target)
@@ -265,7 +257,6 @@ static bool choose_warpgroups(TileMapping *m, const uint32_t *warps, const Targe
             m->warps[0] % WARPGROUP_WARPS == 0 &&
             p->dims[m->row].size >= WARPGROUP_ROWS * (m->warps[0] / WARPGROUP_WARPS) &&
             columns >= WARPGROUP_LEAST_COLUMNS && columns <= WARPGROUP_COLUMNS &&
-            has_warpgroup_registers(m, columns) &&
             p->dims[m->term].size >= WARPGROUP_TERMS &&
             is_warpgroup_factor(m, &m->factors[0], target) &&
             is_warpgroup_factor(m, &m->factors[1], target);
