@@ -146,6 +146,8 @@ bool wide_convolution_takes_rows(const Instruction *conv, const Target *t);
 
 /* The kind row_gradient is made for this gradient by the filter. */
 bool row_gradient_fits(const Instruction *conv, const Target *t);
+/* The same of the kind tap_gradient, if it has enough blocks. */
+bool tap_gradient_fits(const Instruction *conv, const Target *t);
 
 /* The only instruction of this opcode in the fused computation; NULL if there is none or several. */
 const Instruction *fusion_hero(const Instruction *fusion, OpCode op);

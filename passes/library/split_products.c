@@ -16,6 +16,7 @@
 #include "ir/kernel/candidates.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/tensor_core.h"
 #include "ir/kernel/time/costs.h"
 #include "passes/library/choice.h"
 #include "passes/library/library.h"
@@ -239,6 +240,17 @@ static int64_t terms_of(const Instruction *product)
     return terms;
 }
 
+/* Elements of the result that a block makes. */
+static int64_t tile_elements(const Instruction *product, const Target *t)
+{
+    if (product->op != OP_CONVOLUTION || !tap_gradient_fits(product, t))
+        return TILE * TILE;
+    const DimLabels *n = inst_attr(product, ATTR_DIM_LABELS)->labels;
+    const Shape *s = product->shape;
+    int64_t tile = WARPGROUP_ROWS * WARPGROUP_ROWS; /* for all taps */
+    return tile * (shape_elements(s) / (s->dims[n->out_batch] * s->dims[n->out_feature]));
+}
+
 /* 1: none. Otherwise *least: of their kernel and the one that adds them up. */
 static int64_t choose_pieces(const Cut *c, const PassContext *cx, double *least)
 {
@@ -248,7 +260,9 @@ static int64_t choose_pieces(const Cut *c, const PassContext *cx, double *least)
         *least = kernel_seconds(c, cx, pieces) + sum_seconds(c, cx, pieces);
         return pieces;
     }
-    int64_t tiles = shape_elements(c->product->shape) / (TILE * TILE) + 1,
+    int64_t tiles = shape_elements(c->product->shape) /
+                        tile_elements(c->product, cx->target) +
+                    1,
             multiprocessors = (int64_t)cx->target->device->multiprocessors,
             longest = terms_of(c->product) / LEAST_TERMS, best = 1, last = 1;
     if (tiles * 2 > multiprocessors || longest < 2)

@@ -264,7 +264,7 @@ static const char *sizes_illegal(const Instruction *hero)
     return "strips of images are no whole octets, or have no room";
 }
 
-static bool fits(const Instruction *conv, const Target *t)
+bool tap_gradient_fits(const Instruction *conv, const Target *t)
 {
     return t->tiles != TILES_NONE && target_has(t, FEATURE_WARPGROUP) &&
            gradient_hero_illegal(conv) == NULL && sizes_illegal(conv) == NULL;
@@ -279,7 +279,7 @@ const char *illegal_tap_gradient(FusionFacts *f, KernelKind kind)
 bool suits_tap_gradient(FusionFacts *f, KernelKind kind)
 {
     const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);
-    if (f->target == NULL || !fits(hero, f->target))
+    if (f->target == NULL || !tap_gradient_fits(hero, f->target))
         return false;
     GradientPlan p = gradient_plan_of(hero, false);
     return blocks_of(&p) * 2 > (int64_t)target_multiprocessors(f->target);
