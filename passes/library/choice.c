@@ -81,7 +81,7 @@ bool library_is_best(const LibraryChoice *choice, Instruction *inst)
                     *own = best_kernel(&all, is_forced);
     if ((library == NULL && may_ask) || own == NULL)
         return may_ask;
-    if (!is_forced && pieces_are_best(inst, own, library, choice->cx))
+    if (!is_forced && pieces_are_best(inst, own, may_ask ? library : NULL, choice->cx))
         return false;
     if (!is_forced && may_ask &&
         own->seconds > library_most_seconds(inst, library->seconds, choice->cx))

@@ -27,7 +27,8 @@ static Instruction *turned(Instruction *conv, const Instruction *transpose)
     return c;
 }
 
-/* A kernel of ours takes less time for the turned one than a library for the other one and what turns its result. */
+/* Kernels of ours take less time for the turned one than a library for the other one and what turns its result: either way
+ * there is a kernel to compile. */
 static bool is_ours(Instruction *turned, Instruction *conv, const PassContext *cx)
 {
     Candidates ours, all;
@@ -43,7 +44,7 @@ static bool is_ours(Instruction *turned, Instruction *conv, const PassContext *c
     double turns =
         costs.launch_seconds +
         cost_seconds_of_bytes(cx->target->device, 2 * (double)shape_bytes(conv->shape));
-    return library == NULL || own <= library->seconds * costs.kernel_gain + turns;
+    return library == NULL || own <= library->seconds + turns;
 }
 
 static bool turn_results(Computation *comp, const PassContext *cx)
