@@ -596,7 +596,7 @@ static void set_attributes(const Kernel *k, LLVMValueRef f)
     /* 64 registers a thread, 128 where there is much code: left alone, the assembler would rather spill than give a
      * large block more than the fewest */
     uint32_t threads = k->block[0] * k->block[1] * k->block[2];
-    if (threads >= 256 && !k->is_wide) {
+    if (k->is_wide ? k->resident_blocks != 0 : threads >= 256) {
         uint32_t blocks =
             threads == 512 && k->site_count > KERNEL_FEW_ACCESSES ? 1 : 1024 / threads;
         snprintf(text, sizeof text, "%u",

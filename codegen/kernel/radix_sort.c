@@ -392,7 +392,8 @@ Kernel *emitter_radix_sort(const EmitterInput *in)
     r.bits = LLVMBuildTrunc(r.e->k->builder, gx_scalar(r.e->k, emitter_scalar_arg(in)),
                             gx_int_type(r.e->k, 32), "");
     r.e->k->is_wide = r.plan->live_words * r.accesses > RADIX_LIVE_WORDS;
-    r.e->k->resident_blocks = RADIX_THREADS / (TARGET_WARP * r.warps);
+    if (!r.e->k->is_wide)
+        r.e->k->resident_blocks = RADIX_THREADS / (TARGET_WARP * r.warps);
     allocate(&r);
     find_thread(&r);
     if (r.plan->ranges != 0) {

@@ -52,12 +52,18 @@ static LLVMValueRef next_stage(const TapLoops *t, LLVMValueRef stage)
     return LLVMBuildSelect(k->builder, is_over, number(k, t->filters), next, "");
 }
 
+/* Stages that are filled before they are read: of the others one is read, and one by products that go on. */
+static uint32_t stages_ahead(const TapLoops *t)
+{
+    return t->stages - (t->wait != NULL ? 2 : 1);
+}
+
 static void emit_tap(const TapLoops *t, LLVMValueRef step, LLVMValueRef tap,
                      LLVMValueRef *carried)
 {
     Kernel *k = t->k;
     LLVMValueRef *stages = &carried[t->sum_count];
-    uint32_t ahead = t->stages - 1;
+    uint32_t ahead = stages_ahead(t);
     gx_copy_wait(k, ahead - 1);
     if (t->is_asynchronous)
         gx_proxy_fence(k);
@@ -75,6 +81,8 @@ static void emit_tap(const TapLoops *t, LLVMValueRef step, LLVMValueRef tap,
     gx_copy_commit(k);
     if (t->issue == NULL)
         t->multiply(t->of, tap, stages[READ], carried);
+    if (t->wait != NULL)
+        t->wait(t->of, 1, carried);
     for (uint32_t i = 0; i < CARRIED; i++)
         stages[i] = next_stage(t, stages[i]);
 }
@@ -92,6 +100,8 @@ static void emit_step(const TapLoops *t, LLVMValueRef step, LLVMValueRef *carrie
     LLVMValueRef *next = arena_copy(k->arena, carried, count * sizeof *carried);
     emit_tap(t, step, taps.index, next);
     gx_loop_end(k, &taps, next);
+    if (t->wait != NULL)
+        t->wait(t->of, 0, carried);
 }
 
 LLVMValueRef *tap_loops_emit(const TapLoops *t)
@@ -104,18 +114,22 @@ LLVMValueRef *tap_loops_emit(const TapLoops *t)
     for (uint32_t i = 0; i < t->sum_count; i++)
         carried[i] = LLVMConstNull(emit_type(k, DT_F32));
     carried[t->sum_count + READ] = stage;
-    for (uint32_t i = 0; i + 1 < t->stages; i++) {
+    for (uint32_t i = 0; i < stages_ahead(t); i++) {
         if (i < (uint64_t)t->taps * t->steps)
             t->ask(t->of, number(k, i), stage);
         gx_copy_commit(k);
         stage = next_stage(t, stage);
     }
     carried[t->sum_count + FILLED] = stage;
-    gx_loop_begin(k, &steps, number(k, 0), number(k, t->steps), number(k, 1), carried,
-                  count);
-    LLVMValueRef *next = arena_copy(k->arena, carried, count * sizeof *carried);
-    emit_step(t, steps.index, next);
-    gx_loop_end(k, &steps, next);
+    if (t->steps == 1) { /* no loop holds the sums while its first step is filled */
+        emit_step(t, number(k, 0), carried);
+    } else {
+        gx_loop_begin(k, &steps, number(k, 0), number(k, t->steps), number(k, 1), carried,
+                      count);
+        LLVMValueRef *next = arena_copy(k->arena, carried, count * sizeof *carried);
+        emit_step(t, steps.index, next);
+        gx_loop_end(k, &steps, next);
+    }
     if (t->finish != NULL)
         t->finish(t->of, number(k, (int64_t)t->taps * t->steps - 1));
     gx_copy_wait(k, 0);

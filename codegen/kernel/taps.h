@@ -56,6 +56,9 @@ typedef struct TapLoops {
     /* `tap` is one of the window. */
     void (*multiply)(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                      LLVMValueRef *sums);
+    /* NULL, or `multiply` begins products that go on until this returns: until those of `left` taps do at most. Filters
+     * are asked for a stage less ahead. */
+    void (*wait)(const void *of, uint32_t left, LLVMValueRef *sums);
     /* NULL, or in place of it, where products run beside the threads: issues those of the window's tap `tap`, the
      * `number`-th through all steps; waits until those are done (of the tap before the first one: returns). */
     void (*issue)(const void *of, LLVMValueRef tap, LLVMValueRef number,

@@ -1,4 +1,4 @@
-/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_mma.c, wide_places.c, wide_rows.c,
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_fill.c, wide_mma.c, wide_places.c, wide_rows.c,
  * wide_terms.c, wide_tensor.c and wide_results.c. */
 #ifndef GXC_CODEGEN_KERNEL_WIDE_H
 #define GXC_CODEGEN_KERNEL_WIDE_H
@@ -136,6 +136,9 @@ void wide_mma_place(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
 void wide_begin(Wide *w, uint64_t bytes);
 /* The number of an operand's argument. The operand is a parameter, or one in another order. */
 uint32_t wide_argument(const Wide *w, uint32_t operand);
+/* wide_fill.c: what no step writes of the patch; the patch of step `step`, a part of the channels. */
+void wide_fill_begin(const Wide *w);
+void wide_fill(const Wide *w, LLVMValueRef step);
 /* The patch of rows of a window (p->pieces): what it is made of is asked for, and, when that is there, it is made. */
 void wide_rows_ask(const Wide *w);
 void wide_rows_make(const Wide *w);

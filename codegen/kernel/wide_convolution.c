@@ -13,174 +13,6 @@
 
 enum { GROUP_LOG2 = 7 /* threads of four warps */ };
 
-/* -- the patch --------------------------------------------------------------------------------- */
-
-/* The image's row or column of row or column `at` of the plane with remainder `rest`. */
-static LLVMValueRef image_place(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
-                                int side)
-{
-    LLVMValueRef x = add(w->k, times(w->k, at, w->p->stride), rest);
-    return LLVMBuildSub(w->b, x, number(w->k, w->p->before[side]), "");
-}
-
-/* The image's row that row `at` of the patch's plane with remainder `rest` is; false: there is no such image. By places the
- * planes of all images lie one below the other. */
-static LLVMValueRef image_row(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
-                              LLVMValueRef *image, LLVMValueRef *inside)
-{
-    LLVMValueRef row = add(w->k, w->row, at);
-    *image = w->image;
-    if (w->c->by_places) {
-        *image = row;
-        row = split(w->k, image, w->storage.image_rows);
-    }
-    LLVMValueRef y = image_place(w, row, rest, Y);
-    *inside = is_below(w->k, y, w->p->size[Y]);
-    if (w->c->by_places)
-        *inside = LLVMBuildAnd(w->b, *inside, is_below(w->k, *image, w->p->images), "");
-    return y;
-}
-
-/* Places of a plane that are left out before a row of this image. */
-static LLVMValueRef image_begin(const Wide *w, LLVMValueRef image)
-{
-    int64_t apart = w->c->by_places ? w->storage.image_apart : 0;
-    return apart == 0 ? number(w->k, 0) : wide_places_apart(w, image);
-}
-
-/* Each thread takes one of so many pieces of each row of the patch after the other. */
-static LLVMValueRef each_of_rows(const Wide *w, GxLoop *loop, int64_t rows, int64_t each)
-{
-    if (!w->c->by_places)
-        return each_begin(w, loop, rows * each);
-    gx_loop_begin(w->k, loop, w->thread, times(w->k, w->row_count, each),
-                  number(w->k, w->k->block[0]), NULL, 0);
-    return loop->index;
-}
-
-/* A place of the patch: where it stands, which it is. */
-typedef struct PatchPlace {
-    LLVMValueRef at, row, column, rest_y, rest_x;
-} PatchPlace;
-
-/* By places what no window reaches is left out: rows, and columns between rows. */
-static PatchPlace patch_place(const Wide *w, LLVMValueRef item)
-{
-    int64_t s = w->p->stride;
-    PatchPlace x = {.at = item};
-    LLVMValueRef plane = item;
-    if (w->c->by_places) {
-        x.column = split(w->k, &plane, w->storage.width);
-        x.row = plane;
-        plane = split(w->k, &x.row, s * s);
-        x.at = add(w->k, times(w->k, plane, w->storage.plane),
-                   add(w->k, times(w->k, x.row, w->storage.pitch), x.column));
-    } else {
-        x.row = split(w->k, &plane, w->storage.plane);
-        x.column = split(w->k, &x.row, w->storage.pitch);
-    }
-    x.rest_y = plane;
-    x.rest_x = split(w->k, &x.rest_y, s);
-    return x;
-}
-
-/* Features are last: a place's channels lie as the patch has them. */
-static void ask_patch(const Wide *w, LLVMValueRef channel)
-{
-    const WidePlan *p = w->p;
-    GxLoop loop;
-    int64_t s = p->stride, pieces = w->c->depth / WARPGROUP_PIECE,
-            of_row =
-                w->c->by_places ? s * s * w->storage.width : s * s * w->storage.plane;
-    LLVMValueRef item = each_of_rows(w, &loop, 1, of_row * pieces),
-                 piece = split(w->k, &item, pieces), image, inside;
-    PatchPlace place = patch_place(w, item);
-    LLVMValueRef y = image_row(w, place.row, place.rest_y, &image, &inside),
-                 at = add(w->k, place.at, image_begin(w, image)),
-                 x = image_place(w, place.column, place.rest_x, X);
-    inside = LLVMBuildAnd(w->b, inside, is_below(w->k, x, p->size[X]), "");
-    LLVMValueRef from = wide_sum(w, widened(w, image), p->size[Y], y);
-    from = wide_sum(w, from, p->size[X], x);
-    from = wide_sum(w, from, p->channels,
-                    add(w->k, channel, times(w->k, piece, WARPGROUP_PIECE)));
-    from = LLVMBuildSelect(w->b, inside, byte_of(w, from), gx_i64(w->k, 0), "");
-    uint32_t arg = wide_argument(w, 0);
-    gx_copy_async(
-        w->k, arg, from, patch_offset(w, at, piece), PIECE_BYTES,
-        LLVMBuildSelect(w->b, inside, number(w->k, PIECE_BYTES), number(w->k, 0), ""));
-    gx_loop_end(w->k, &loop, NULL);
-}
-
-/* Eight places from column 8 `vector` of the image on; its row begins at place `begin` of the patch. */
-static void store_turned(const Wide *w, const LLVMValueRef *channels, LLVMValueRef begin,
-                         LLVMValueRef vector, LLVMValueRef piece)
-{
-    const WidePlan *p = w->p;
-    int64_t s = p->stride;
-    begin = add(w->k, begin, times(w->k, vector, WARPGROUP_PIECE / s));
-    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
-        int64_t x = i + p->before[X], along = x % s * w->storage.plane + x / s;
-        LLVMValueRef value = turned_piece(w->k, channels, i);
-        LLVMValueRef place = add(w->k, begin, number(w->k, along)),
-                     column = add(w->k, times(w->k, vector, WARPGROUP_PIECE / s),
-                                  number(w->k, x / s));
-        GxIf there; /* in no window */
-        gx_if_begin(w->k, &there, is_below(w->k, column, w->storage.pitch));
-        gx_store(w->k, GX_SHARED, patch_offset(w, place, piece), value, PIECE_BYTES);
-        gx_if_end(w->k, &there, NULL, 0, NULL);
-    }
-}
-
-/* Features are first: vectors of eight places of eight channels are turned on the way. Threads that follow each other store
- * all channels of the same place in each plane (plane_places in ir/kernel/kinds/wide_convolution.c); where those fill the
- * banks, of neighbouring vectors, which lie together in the image. */
-static void turn_patch(const Wide *w, LLVMValueRef channel)
-{
-    const WidePlan *p = w->p;
-    GxLoop loop;
-    int64_t pieces = w->c->depth / WARPGROUP_PIECE,
-            vectors = p->size[X] / WARPGROUP_PIECE, s = p->stride;
-    bool is_full = pieces >= WARPGROUP_PIECE;
-    LLVMValueRef at = each_of_rows(w, &loop, w->storage.rows, s * vectors * pieces),
-                 piece = split(w->k, &at, pieces),
-                 inner = split(w->k, &at, is_full ? vectors : s),
-                 outer = split(w->k, &at, is_full ? s : vectors),
-                 vector = is_full ? inner : outer, rest = is_full ? outer : inner, image,
-                 is_there, channels[WARPGROUP_PIECE];
-    LLVMValueRef y = image_row(w, at, rest, &image, &is_there);
-    GxIf inside;
-    gx_if_begin(w->k, &inside, is_there);
-    LLVMValueRef first = add(w->k, channel, times(w->k, piece, WARPGROUP_PIECE)),
-                 from = wide_sum(w, widened(w, image), p->channels, first);
-    from = wide_sum(w, from, p->size[Y], y);
-    from =
-        byte_of(w, wide_sum(w, from, p->size[X], times(w->k, vector, WARPGROUP_PIECE)));
-    uint32_t arg = wide_argument(w, 0);
-    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
-        uint64_t apart = i * (uint64_t)(p->size[Y] * p->size[X]) * 2;
-        channels[i] =
-            gx_load(w->k, arg, LLVMBuildAdd(w->b, from, gx_i64(w->k, apart), ""),
-                    piece_type(w->k), PIECE_BYTES);
-    }
-    LLVMValueRef begin =
-        add(w->k, times(w->k, rest, s * w->storage.plane),
-            add(w->k, times(w->k, at, w->storage.pitch), image_begin(w, image)));
-    store_turned(w, channels, begin, vector, piece);
-    gx_if_end(w->k, &inside, NULL, 0, NULL);
-    gx_loop_end(w->k, &loop, NULL);
-}
-
-/* What turn_patch does not write are zeros from the beginning on. */
-static void make_zeros(const Wide *w)
-{
-    GxLoop loop;
-    LLVMValueRef at = each_begin(w, &loop, (int64_t)w->storage.patch_bytes / PIECE_BYTES);
-    gx_store(w->k, GX_SHARED,
-             add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared)),
-             LLVMConstNull(piece_type(w->k)), PIECE_BYTES);
-    gx_loop_end(w->k, &loop, NULL);
-}
-
 /* -- filters ----------------------------------------------------------------------------------- */
 
 GxMatrices wide_filter(const Wide *w, LLVMValueRef offset, bool is_transposed)
@@ -294,7 +126,17 @@ static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
     b.offset = w->storage.patch_line != 0 ? add(w->k, number(w->k, w->shared),
                                                 times(w->k, place, w->storage.patch_line))
                                           : patch_offset(w, place, number(w->k, 0));
-    wide_multiply(w, &a, &b, (uint32_t)(w->c->depth / TAPS_STEP), sums);
+    uint32_t steps = (uint32_t)(w->c->depth / TAPS_STEP);
+    if (wide_overlaps(p, w->c))
+        wide_multiply_on(w, &a, &b, steps, 0, w->sum_count, sums);
+    else
+        wide_multiply(w, &a, &b, steps, sums);
+}
+
+static void wait_taps(const void *of, uint32_t left, LLVMValueRef *sums)
+{
+    const Wide *w = of;
+    gx_wgmma_wait(w->k, left, w->sum_count, sums);
 }
 
 static void issue_tap(const void *of, LLVMValueRef tap, LLVMValueRef number,
@@ -317,17 +159,7 @@ static void finish_tap(const void *of, LLVMValueRef number)
 
 static void fill_patch(const void *of, LLVMValueRef step)
 {
-    const Wide *w = of;
-    LLVMValueRef channel = times(w->k, step, w->c->depth);
-    if (w->steps > 1 || !w->p->is_last)
-        gx_barrier(w->k);
-    if (w->p->is_last) {
-        ask_patch(w, channel);
-        gx_copy_commit(w->k);
-        gx_copy_wait(w->k, 0);
-    } else {
-        turn_patch(w, channel);
-    }
+    wide_fill(of, step);
 }
 
 /* The place of a column in the patch. */
@@ -352,12 +184,13 @@ static LLVMValueRef *run_loops(Wide *w)
                       .fill = fill_patch,
                       .ask = ask_filter,
                       .multiply = multiply_tap};
+    if (wide_overlaps(w->p, w->c))
+        loops.wait = wait_taps;
     if (w->p->in_tensor_memory) {
         loops.issue = issue_tap;
         loops.finish = finish_tap;
     }
-    if (!w->p->is_last)
-        make_zeros(w);
+    wide_fill_begin(w);
     if (w->p->core != NULL)
         wide_mma_rows(w, column_offset, (uint32_t)(w->storage.chunk * PIECE_BYTES));
     return tap_loops_emit(&loops);

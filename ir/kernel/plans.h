@@ -147,6 +147,30 @@ typedef struct WideStorage {
     WideRows of_rows;
 } WideStorage;
 void wide_storage(const KernelDesign *d, WideStorage *out);
+/* The patch is what wgmma reads, of whole steps of channels: it is filled through registers. */
+static inline bool wide_by_registers(const WidePlan *p, const KernelConfig *c)
+{
+    return p->has_lines && !c->by_places && p->pieces == 0;
+}
+/* Pieces of 16 bytes that a thread has under way then: all registers are theirs as long as there are no sums. */
+enum { WIDE_AT_ONCE = 24, WIDE_BESIDE_SUMS = 8 };
+static inline int64_t wide_at_once(const WidePlan *p, const KernelConfig *c)
+{
+    return wide_by_registers(p, c) && c->depth == p->channels ? WIDE_AT_ONCE
+                                                              : WIDE_BESIDE_SUMS;
+}
+/* Registers of a thread then, of four warps with so many columns. */
+int64_t wide_registers(const WidePlan *p, const KernelConfig *c, int64_t columns);
+/* A tap's products begin before those of the tap before are done. */
+static inline bool wide_overlaps(const WidePlan *p, const KernelConfig *c)
+{
+    return wide_by_registers(p, c) && c->stages > 2;
+}
+/* Rows of the image that the windows of a block's rows of results reach. */
+static inline int64_t wide_reached_rows(const WidePlan *p, const KernelConfig *c)
+{
+    return (c->tile[1] - 1) * p->stride + p->window[0];
+}
 /* What a row of so many pieces of 16 bytes, an even number, is cut into. */
 uint32_t wide_line(int64_t pieces);
 /* The filter in lines of so many pieces, `rows` of them, behind a patch whose size is known. */

@@ -188,16 +188,20 @@ static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
 
 /* At least n places of a plane of the patch. Of two threads that fill the same chunks, one has the first place of the plane
  * behind the other's, or of its next row: by places, where rows end before the next ones begin, it is as if they
- * followed each other. Where channels are turned, it is the same place of both. */
+ * followed each other. Where channels are turned, it is the same place of both. Through registers, threads have a row's
+ * columns, of one plane and then of the next. */
 static int64_t plane_places(const WidePlan *p, const KernelConfig *c,
                             const WideStorage *s, int64_t n)
 {
     int64_t chunks = c->depth / WARPGROUP_PIECE, threads = WARPGROUP_PIECE / chunks;
     if (p->stride == 1 || chunks * threads != WARPGROUP_PIECE || threads == 1)
         return n;
+    bool is_row = p->is_last && wide_by_registers(p, c);
     int64_t step = p->is_last ? threads : WARPGROUP_PIECE / p->stride,
-            rest = p->is_last ? s->width % step : chunks / p->stride % step;
-    while ((!p->is_last || c->by_places) && n % step != rest)
+            rest = is_row       ? threads / p->stride
+                   : p->is_last ? s->width % step
+                                : chunks / p->stride % step;
+    while ((!p->is_last || c->by_places || is_row) && n % step != rest)
         n++;
     return n;
 }
@@ -602,6 +606,33 @@ const char *refuse_wide_convolution(const KernelDesign *d)
     return threads_refused(d);
 }
 
+/* As ptxas has them: 26 beside the sums, and pieces that are under way with their addresses, before there are sums or
+ * beside them (142 of 116 sums and one step, 162 to 168 of 104 and several). */
+int64_t wide_registers(const WidePlan *p, const KernelConfig *c, int64_t columns)
+{
+    enum { BESIDE = 26, WORDS = 4, ADDRESSES = 46, GRANULE = 8 };
+    bool has_sums = c->depth < p->channels;
+    int64_t sums = columns / 2,
+            filling = (has_sums ? WIDE_BESIDE_SUMS * WORDS + BESIDE + sums
+                                : WIDE_AT_ONCE * WORDS + ADDRESSES),
+            most = sums + BESIDE > filling ? sums + BESIDE : filling;
+    return round_up(most, GRANULE);
+}
+
+/* As many as shared memory has room for, if registers do, too: the assembler, which does not know the first, loads less at
+ * once so that there could be more. */
+static uint32_t resident_blocks(const KernelDesign *d, const WideStorage *s)
+{
+    const KernelConfig *c = &d->config;
+    int64_t threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP,
+            shared = (int64_t)d->target->device->multiprocessor_shared /
+                     (int64_t)(s->bytes + TARGET_RESERVED_SHARED),
+            blocks = TARGET_REGISTERS /
+                     (threads * wide_registers(d->plan.wide, c, s->columns));
+    blocks = blocks < shared ? blocks : shared;
+    return blocks < 1 ? 1 : (uint32_t)blocks;
+}
+
 void geometry_wide_convolution(KernelDesign *d)
 {
     const WidePlan *p = d->plan.wide;
@@ -615,4 +646,6 @@ void geometry_wide_convolution(KernelDesign *d)
                     c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
     geometry_shared(&d->geometry, storage.bytes, WIDE_ALIGN);
     d->geometry.has_barriers = true;
+    if (d->target != NULL && wide_by_registers(p, c))
+        d->geometry.resident_blocks = resident_blocks(d, &storage);
 }

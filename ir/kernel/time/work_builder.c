@@ -427,6 +427,11 @@ void work_registers(WorkBuilder *b, double words)
     b->registers += words;
 }
 
+void work_registers_apart(WorkBuilder *b, double words)
+{
+    b->registers_apart = larger(b->registers_apart, words);
+}
+
 /* -- beginning and end ------------------------------------------------------------------------------------ */
 
 static bool needs_wide_index(const Computation *comp)
@@ -477,6 +482,7 @@ static uint32_t estimate_registers(const WorkBuilder *b)
     double words = 0;
     for (size_t i = 0; i < b->loop_count; i++)
         words = larger(words, b->loops[i].value_words_most);
+    words = larger(words, b->registers_apart);
     words += b->registers + costs.register_base;
     double unit = costs.register_unit;
     uint32_t n = (uint32_t)((words + unit - 1) / unit) * (uint32_t)unit;

@@ -132,7 +132,8 @@ typedef struct WorkBuilder {
     bool keeps_values;    /* what is loaded now stays in registers */
     bool is_paired;       /* instructions of 16-bit floats take two elements */
     bool registers_only;
-    double registers; /* words that live through the kernel */
+    double registers;       /* words that live through the kernel */
+    double registers_apart; /* words that do while no values of loops do */
     double serial_cycles, serial_steps;
     double atomics;
     double operations, product_operations;
@@ -216,6 +217,8 @@ void work_wait(WorkBuilder *b, double cycles);
 void work_barrier(WorkBuilder *b);
 /* Words of 32 bits that stay in a thread's registers. */
 void work_registers(WorkBuilder *b, double words);
+/* The same of words that are gone where loops have values, or not there yet. */
+void work_registers_apart(WorkBuilder *b, double words);
 
 /* -- among the builder's files ------------------------------------------------------------------------ */
 

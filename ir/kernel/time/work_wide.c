@@ -1,5 +1,5 @@
 /* Convolutions by wgmma, or by mma.sync in its place. Sums whose columns no result has are multiplied, too. What loops over
- * taps keep busy of wgmma was measured; by rows of few features, and of mma.sync, it is taken to be what loops over tiles do. A
+ * taps keep busy of wgmma by places was measured; otherwise, and of mma.sync, it is taken to be what loops over tiles do. A
  * tap's places begin at one distance from the first ones, so that none are found between multiplications. */
 #include "ir/base/divide.h"
 #include "ir/kernel/time/kernel_time.h"
@@ -48,14 +48,48 @@ static double copy_share(const WideWork *w, uint32_t line)
     return share > 1 ? share : 1;
 }
 
-/* Pieces of 16 bytes find their places by three divisions; where features are first, eight are turned together. */
+/* Instructions: of a piece of 16 bytes that finds its place by three divisions, and of eight that are turned together. */
+enum { FIND_PIECE = 20, TURN_EIGHT = 40 };
+
+/* Loads and stores of a thread that has several pieces under way. Rows of places are loaded by lines of their channels;
+ * of what is turned, a warp's load has half of each of eight lines. */
+static void fill_by_registers(const WideWork *w)
+{
+    enum {
+        PIECE = 16 /* instructions: SASS of 3x3 from 64 features, 390 of 24 pieces */
+    };
+    WorkBuilder *b = w->b;
+    const WidePlan *p = w->p;
+    int64_t pieces = w->c->depth / WARPGROUP_PIECE, s = p->stride, loads;
+    if (p->is_last)
+        loads = wide_reached_rows(p, w->c) *
+                ceil_div(s * w->storage.pitch, (int64_t)b->threads / pieces);
+    else
+        loads = WARPGROUP_PIECE *
+                ceil_div(w->storage.rows * s * (p->size[X] / WARPGROUP_PIECE) * pieces,
+                         (int64_t)b->threads);
+    double count = (double)loads;
+    work_wait(b,
+              (double)ceil_div(loads, wide_at_once(p, w->c)) * b->rates->memory_cycles);
+    work_shared(b, count, PIECE_BYTES, p->is_last ? 1 : 2);
+    work_shared(b, count, PIECE_BYTES, 1);
+    issue(w, count * (p->is_last ? PIECE
+                                 : (FIND_PIECE + TURN_EIGHT) / (double)WARPGROUP_PIECE +
+                                       WARPGROUP_PIECE));
+    work_barrier(b);
+}
+
+/* By places as many rows as it has places of. */
 static void fill_patch(const void *of)
 {
     const WideWork *w = of;
-    enum { DIVIDED = 20, TURNED = 40 };
     WorkBuilder *b = w->b;
+    if (wide_by_registers(w->p, w->c)) {
+        fill_by_registers(w);
+        return;
+    }
     double pieces = (double)w->storage.patch_bytes / PIECE_BYTES / b->threads;
-    if (w->c->by_places) /* as many rows as it has places of */
+    if (w->c->by_places)
         pieces = wide_places_rows(w->p, w->c) *
                  (double)(w->p->stride * w->p->stride * w->storage.width * w->c->depth) /
                  WARPGROUP_PIECE / b->threads;
@@ -65,9 +99,10 @@ static void fill_patch(const void *of)
         copy(w, pieces, w->storage.patch_line);
     else
         work_shared(b, pieces, PIECE_BYTES, meets ? 2 : 1);
-    issue(w, pieces * (w->p->is_last ? DIVIDED
-                                     : (DIVIDED + TURNED) / (double)WARPGROUP_PIECE +
-                                           WARPGROUP_PIECE));
+    issue(w,
+          pieces * (w->p->is_last ? FIND_PIECE
+                                  : (FIND_PIECE + TURN_EIGHT) / (double)WARPGROUP_PIECE +
+                                        WARPGROUP_PIECE));
     work_barrier(b);
 }
 
@@ -111,9 +146,11 @@ static double product_operations(const WideWork *w, double steps)
     return 2 * sums * steps * TAPS_STEP;
 }
 
-/* For groups' ends; by places for the first factor, and for each part of them. */
+/* For groups' ends, unless the next one has begun; by places for the first factor, and for each part of them. */
 static double wait_cycles(const WideWork *w)
 {
+    if (wide_overlaps(w->p, w->c))
+        return 0;
     double waits = w->c->by_places ? (double)wide_places_parts(w->c) : 1;
     return (w->c->by_places ? costs.shared_cycles : 0) + waits * costs.wgmma_wait_cycles;
 }
@@ -138,9 +175,10 @@ static void multiply(const WideWork *w, double steps)
     double operations = product_operations(w, steps),
            percent = w->p->core == NULL ? b->rates->async_mma
                                         : product_mma_percent(b->rates, type),
-           share = in_memory ? costs.tensor_memory_fraction
-                   : w->p->core != NULL || w->p->pieces != 0 ? costs.tile_fraction
-                                                             : costs.wide_fraction;
+           share = in_memory                   ? costs.tensor_memory_fraction
+                   : w->c->by_places           ? costs.wide_fraction
+                   : wide_overlaps(w->p, w->c) ? costs.tile_overlap_fraction
+                                               : costs.tile_fraction;
     /* by four warps each, or by one thread of the block */
     double warps = in_memory ? b->warps : WARPGROUP_WARPS,
            cycles = work_product_cycles(b, type, operations, percent * share);
@@ -356,24 +394,30 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     WideWork w = {.b = b, .p = p, .c = c};
     wide_storage(d, &w.storage);
-    double rows =
-        c->by_places ? wide_places_rows(p, c) : (double)w.storage.rows; /* of a plane */
+    bool by_registers = wide_by_registers(p, c);
+    double rows = c->by_places ? wide_places_rows(p, c) : (double)w.storage.rows;
+    if (by_registers && p->is_last)
+        rows = (double)wide_reached_rows(p, c) / (double)p->stride; /* of a plane */
     b->tensor_columns = w.storage.tensor.taken;
-    work_registers(b, held_registers(&w));
-    TapWork taps = {
-        .b = b,
-        .inst = p->inst,
-        .config = c,
-        .channels = p->channels,
-        .taps = p->window[Y] * p->window[X],
-        .patch_bytes =
-            rows * (double)(p->stride * p->size[X]) * 2 *
-            (p->is_last && p->pieces == 0 ? copy_share(&w, w.storage.patch_line) : 1),
-        .filter_share = copy_share(&w, w.storage.filter_line),
-        .carried = carried_cycles(&w),
-        .of = &w,
-        .fill = fill_patch,
-        .multiply = multiply_tap};
+    if (by_registers) /* results come behind sums */
+        work_registers_apart(b, (double)wide_registers(p, c, w.storage.columns) -
+                                    costs.register_base);
+    else
+        work_registers(b, held_registers(&w));
+    TapWork taps = {.b = b,
+                    .inst = p->inst,
+                    .config = c,
+                    .channels = p->channels,
+                    .taps = p->window[Y] * p->window[X],
+                    .patch_bytes = rows * (double)(p->stride * p->size[X]) * 2 *
+                                   (p->is_last && p->pieces == 0 && !by_registers
+                                        ? copy_share(&w, w.storage.patch_line)
+                                        : 1),
+                    .filter_share = copy_share(&w, w.storage.filter_line),
+                    .carried = carried_cycles(&w),
+                    .of = &w,
+                    .fill = fill_patch,
+                    .multiply = multiply_tap};
     if (p->pieces != 0)
         multiply_rows(&w);
     else
