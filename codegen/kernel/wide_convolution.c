@@ -6,8 +6,8 @@
  *
  * A patch is matrices of 8 rows of 16 bytes, as wgmma reads them: eight channels of 8 places that follow each
  * other, so that a tap's places may begin anywhere. Rows of a matrix have all banks; eight
- * channels and the next eight are so far apart that threads that fill several at once do not meet in a bank either. What
- * cp.async brings for wgmma lies in lines where it can: filters, and patches that warps load. */
+ * channels and the next eight are so far apart that threads that fill several at once do not meet in a bank either
+ * (wide_fill.c). What cp.async brings for wgmma lies in lines: filters, and patches that warps load. */
 #include "codegen/kernel/wide.h"
 #include "ir/base/divide.h"
 

@@ -2,7 +2,8 @@
  * the other, which they load from the patch into registers, by up to 256 features, which wgmma reads from shared memory.
  * Each lane finds the rows of the patch that it loads by itself. So there are no columns between rows of results, and a
  * block's places are a run through all images, however long rows and images are: none is multiplied in vain but behind the
- * last image, and blocks may be as many as multiprocessors take evenly.
+ * last image, and blocks may be as many as multiprocessors take evenly. But each 64 places by 64 features take shared memory
+ * as long as tensor cores, so that it is for small images only, whose rows leave most columns of wgmma empty.
  *
  * The patch of places of two images has the rows below the first one's and above the second one's windows between them. */
 #include "ir/base/divide.h"
