@@ -64,8 +64,8 @@ static const char *listing(const Fixture *f)
             text_printf(&t, " to %u", s->last);
         if (s->kind == BUFFER_TEMP)
             text_printf(&t, ", at %u:%llu", s->colour, (unsigned long long)s->offset);
-        if (s->place != i)
-            text_printf(&t, " of %s", b->sets[s->place].owner->name);
+        if (s->holder != i)
+            text_printf(&t, " of %s", b->sets[s->holder].owner->name);
         text_printf(&t, "\n");
     }
     for (uint32_t i = 0; i < b->argument_count; i++)
