@@ -8,6 +8,7 @@ PassFn pass_split_scatters;     /* sorted, where the order of updates matters */
 PassFn pass_fuse_attentions;    /* with all that is in them */
 PassFn pass_split_exponentials; /* of rows too long to be kept */
 PassFn pass_split_reductions;   /* where few results have many elements each */
+PassFn pass_split_scans;        /* where rows are few, or read across */
 PassFn pass_element_whiles;     /* loops whose elements go their own ways */
 PassFn pass_fuse;               /* producers into their readers */
 PassFn pass_wrap;               /* what is still alone */
@@ -58,6 +59,11 @@ void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_
 /* Drops from the fused computation what its root does not read, and operands read by nothing
  * else. */
 void fusion_drop_unread(Instruction *fusion, Arena *scratch);
+
+/* Of a reduction, or windows of one: a sum or product of floats that kernels keep in f32. */
+bool reduction_is_kept_wider(const Instruction *reduce);
+/* One operation for which f(init, f(init, x)) is f(init, x). */
+bool reduction_may_join_twice(const Instruction *reduce);
 
 /* A fused sort of rows by a number, as steps by the number's digits: the last one, `fusion` became the first. NULL,
  * and nothing is changed: it does not ask for the order of one number. */

@@ -23,8 +23,7 @@
 #define LONG_COLUMN 2048
 #define LONG_COLUMN_ELEMENTS (1 << 17)
 
-/* A sum or product of floats that kernels keep in f32. */
-static bool is_kept_wider(const Instruction *reduce)
+bool reduction_is_kept_wider(const Instruction *reduce)
 {
     DType t = reduce->shape->dtype;
     OpCode op = inst_called(reduce, 0)->root->op;
@@ -32,8 +31,7 @@ static bool is_kept_wider(const Instruction *reduce)
            dtype_info[t].bits < 32;
 }
 
-/* One operation for which f(init, f(init, x)) is f(init, x). */
-static bool may_join_twice(const Instruction *reduce)
+bool reduction_may_join_twice(const Instruction *reduce)
 {
     const Instruction *root = inst_called(reduce, 0)->root,
                       *initial = reduce->operands[1];
@@ -50,9 +48,10 @@ static bool may_join_twice(const Instruction *reduce)
         return true;
     case OP_ADD:
         return inst_is_constant_scalar(initial, 0) ||
-               (!is_kept_wider(reduce) && inst_is_constant_scalar(initial, -0.0));
+               (!reduction_is_kept_wider(reduce) &&
+                inst_is_constant_scalar(initial, -0.0));
     case OP_MULTIPLY:
-        return !is_kept_wider(reduce) && inst_is_constant_scalar(initial, 1);
+        return !reduction_is_kept_wider(reduce) && inst_is_constant_scalar(initial, 1);
     default:
         return false;
     }
@@ -104,7 +103,7 @@ static Instruction *split(Rewriter *r, Instruction *x, uint32_t along, int64_t p
     Intern *t = r->m->intern;
     const Shape *from = x->shape;
     Instruction *initial = reduce->operands[1];
-    if (is_kept_wider(reduce))
+    if (reduction_is_kept_wider(reduce))
         initial = rw_splat(r, shape_with_dtype(t, initial->shape, from->dtype), 0);
     int64_t size = (from->dims[along] + pieces - 1) / pieces;
     int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
@@ -129,7 +128,7 @@ static Instruction *split(Rewriter *r, Instruction *x, uint32_t along, int64_t p
     const Shape *result = shape_with_dtype(t, reduce->shape, from->dtype);
     const Shape *partial = shape_with_dims(t, result, kept_rank, kept);
     Instruction *cast = rw_unary(r, OP_BITCAST, wide, x);
-    if (is_kept_wider(reduce))
+    if (reduction_is_kept_wider(reduce))
         return rw_sum(r, result, rw_sum(r, partial, cast, inner_count, inner), 1,
                       &piece_dim);
     Instruction *first = rw_like(r, reduce, partial, 2, (Instruction *[]){cast, initial});
@@ -164,7 +163,7 @@ static Instruction *try_split(Instruction *reduce, void *context)
     const Shape *from = x->shape;
     if (!shape_is_row_major(from) || !shape_is_row_major(reduce->shape) ||
         shape_is_dynamic(from) || from->dtype != reduce->shape->dtype ||
-        !may_join_twice(reduce))
+        !reduction_may_join_twice(reduce))
         return NULL;
     int64_t wanted = wanted_pieces(reduce);
     uint32_t along = longest_reduced(reduce);
@@ -180,7 +179,7 @@ static Instruction *try_split(Instruction *reduce, void *context)
                   .cx = cx,
                   .at = reduce};
     int64_t pieces = pieces_of(from->dims[along], wanted);
-    if (is_kept_wider(reduce))
+    if (reduction_is_kept_wider(reduce))
         x = rw_convert(&r, shape_with_dtype(r.m->intern, from, DT_F32), x);
     Instruction *sum = split(&r, x, along, pieces);
     return rw_convert(&r, reduce->shape, sum);
