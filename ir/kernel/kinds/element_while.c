@@ -26,16 +26,23 @@ bool while_is_rows(const WhilePlan *p, const Shape *s)
     return first;
 }
 
-bool while_reads(const WhilePlan *p, int64_t element)
+/* Something does, beside a root that hands it on. */
+static bool is_read(const Computation *comp, int64_t element)
 {
-    for (const Instruction *inst = inst_first(p->body); inst; inst = inst_next(inst)) {
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         for (uint32_t k = 0; k < inst->operand_count; k++) {
-            bool stays = inst == p->body->root && k == element;
-            if (!stays && loop_element(p->body, inst->operands[k]) == element)
+            bool stays = inst == comp->root && inst->op == OP_TUPLE && k == element;
+            if (!stays && loop_element(comp, inst->operands[k]) == element)
                 return true;
         }
     }
-    return false;
+    return loop_element(comp, comp->root) == element;
+}
+
+bool while_reads(const WhilePlan *p, int64_t element)
+{
+    return is_read(p->body, element) ||
+           (p->trips < 0 && is_read(inst_called(p->loop, 0), element));
 }
 
 const Instruction *while_update(const WhilePlan *p, uint32_t element)

@@ -37,7 +37,7 @@ const Instruction *while_asks(const WhilePlan *p, uint32_t element);
 bool while_is_rows(const WhilePlan *p, const Shape *s);
 /* The value is in registers from trip to trip. */
 bool while_carries(const WhilePlan *p, int64_t element);
-/* The body computes with it: it does more than hand it on. */
+/* The body computes with it, more than that it hands it on, or the condition that is asked does. */
 bool while_reads(const WhilePlan *p, int64_t element);
 /* What is written of a WHILE_FILLED array: dynamic-update-slice. */
 const Instruction *while_update(const WhilePlan *p, uint32_t element);

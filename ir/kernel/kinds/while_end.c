@@ -8,10 +8,11 @@
 #include "ir/analysis/loop.h"
 #include "ir/kernel/kinds/element_while.h"
 
-/* Both are of one shape, whatever it is a view of. */
+/* The same truth values, whatever their shape: whether any holds is the same of both. A bitcast may be of bytes. */
 static bool is_view(const Instruction *inst)
 {
-    return inst->op == OP_BITCAST || inst->op == OP_RESHAPE;
+    return (inst->op == OP_BITCAST || inst->op == OP_RESHAPE) &&
+           inst->operands[0]->shape->dtype == DT_PRED;
 }
 
 static bool is_any(const Instruction *inst)
