@@ -1,7 +1,8 @@
 /* Marks the dots that cuBLASLt makes: those of f16, bf16, f32, f64, s8 and (where the GPU has them) f8 that are large enough to
  * gain and lie in memory as it wants them. Where an operand lies otherwise - the heads of an attention
  * stand between its positions and features - it is transposed first, if that is little work beside
- * the products.
+ * the products. So are operands in pieces (ir/kernel/matmul.h): a product of one piece takes what is added to it, and
+ * library-pieces takes the pieces as they lie where nothing is.
  *
  *   d = f32[512,512] dot(a, b), ...
  *   ->  d = f32[512,512] dot(a, b), ..., backend_config={"library":"cublaslt"}
@@ -148,8 +149,11 @@ bool pass_library_dots(Module *m, PassContext *cx)
                 !matmul_target_has(inst, cx->target))
                 continue;
             MatmulShape s;
-            bool is_moved = !matmul_shape(inst, &s) && transpose(inst, cx);
-            if (!is_moved && (!is_worth_it(inst, cx) || !library_is_best(&choice, inst)))
+            bool fits = matmul_shape(inst, &s);
+            if (fits && (!is_worth_it(inst, cx) || !library_is_best(&choice, inst)))
+                continue;
+            bool is_moved = (!fits || s.is_in_pieces) && transpose(inst, cx);
+            if (!fits && !is_moved)
                 continue;
             matmul_set_library(inst);
             changed = true;

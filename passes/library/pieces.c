@@ -120,6 +120,18 @@ static Instruction *product_of(Rewriter *r, const Instruction *dot, uint32_t sid
     return p;
 }
 
+/* Tiles of narrow pieces read more for each operation than those of the whole: all of the other factor for each piece. That
+ * costs nothing where it is no more than what comes from memory meanwhile, or all of it takes no time. */
+static bool fills_tiles(const Instruction *product, uint32_t side, const KernelTime *t)
+{
+    MatmulShape s;
+    if (!matmul_shape(product, &s))
+        return false;
+    int64_t rows = side == 0 ? s.m : s.n, others = side == 0 ? s.n : s.m;
+    return t->limit == LIMIT_LAUNCH || (t->limit == LIMIT_MEMORY && others <= rows) ||
+           (double)rows >= costs.library_tile;
+}
+
 /* The library makes it, in less time than it makes the other one from what is copied for it. */
 static bool gains(const Instruction *product, const Instruction *dot, uint32_t side,
                   const PassContext *cx)
@@ -131,6 +143,7 @@ static bool gains(const Instruction *product, const Instruction *dot, uint32_t s
     return matmul_call_of(product, &call) &&
            library_product_time(product, d, &in_pieces) &&
            library_product_time(dot, d, &whole) &&
+           fills_tiles(product, side, &in_pieces) &&
            in_pieces.seconds <
                whole.seconds + cost_seconds_of_bytes(d, bytes) + costs.launch_seconds;
 }
@@ -146,7 +159,9 @@ static Instruction *product_of_pieces(Rewriter *r, Instruction *dot)
             continue;
         Instruction *p = product_of(r, dot, side, &pieces);
         if (gains(p, dot, side, r->cx))
-            return rw_unary(r, OP_BITCAST, dot->shape, p);
+            return shape_same_dims(p->shape, dot->shape)
+                       ? p
+                       : rw_unary(r, OP_BITCAST, dot->shape, p);
         computation_remove(r->comp, p);
     }
     return NULL;
