@@ -138,7 +138,8 @@ LLVMValueRef gx_ballot(Kernel *k, LLVMValueRef vote);
 
 /* ---- tensor cores ---- */
 /* d = a b + c by all lanes of a warp. Registers of a lane as tensor_core_layout and tensor_core_registers
- * have them: those of a and b i32 with packed elements, f64 double; c and d one element each. d may be c. */
+ * have them: those of a and b i32 with packed elements, f64 double, of f32, which are rounded to TF32, one; c and d one
+ * element each. d may be c. */
 void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMValueRef *b,
             const LLVMValueRef *c, LLVMValueRef *d);
 

@@ -17,6 +17,20 @@ static void take_apart(Kernel *k, LLVMValueRef values, unsigned count, LLVMValue
         out[i] = LLVMBuildExtractValue(k->builder, values, i, "");
 }
 
+/* The f32 in a word, rounded to nearest as TF32, halves away from zero (cvt.rna.tf32.f32): the instruction leaves out the
+ * last 13 bits, which would make all products too small. Infinities are as they are, and so is what is no number: some have
+ * all bits set. */
+static LLVMValueRef round_tf32(Kernel *k, LLVMValueRef word)
+{
+    enum { HALF = 1 << 12 };
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef magnitude = LLVMBuildAnd(b, word, gx_i32(k, INT32_MAX), ""),
+                 is_finite =
+                     LLVMBuildICmp(b, LLVMIntULT, magnitude, gx_i32(k, 0x7f800000), "");
+    return LLVMBuildSelect(b, is_finite, LLVMBuildAdd(b, word, gx_i32(k, HALF), ""), word,
+                           "");
+}
+
 void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMValueRef *b,
             const LLVMValueRef *c, LLVMValueRef *d)
 {
@@ -25,8 +39,10 @@ void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMVal
     unsigned count = 1, sums = tensor_core_registers(t, TENSOR_C);
     for (unsigned operand = 0; operand < TENSOR_OPERANDS; operand++) {
         unsigned registers = tensor_core_registers(t, (TensorOperand)operand);
+        bool is_tf32 = operand != TENSOR_C && t->types[operand] == DT_F32;
         for (unsigned i = 0; i < registers; i++)
-            args[count++] = operands[operand][i];
+            args[count++] =
+                is_tf32 ? round_tf32(k, operands[operand][i]) : operands[operand][i];
     }
     args[count++] = gx_sync_site(k);
     LLVMValueRef result = gx_call(k, ROW_MMA, NULL, t->name,
