@@ -6,6 +6,9 @@
  * many pieces stand together, without a branch between them: one that stands in a branch of its own is waited for there.
  * Images whose channels are planes are turned on the way. */
 #include "codegen/kernel/wide.h"
+
+#include <string.h>
+
 #include "ir/base/divide.h"
 
 /* -- places ------------------------------------------------------------------------------------- */
@@ -110,12 +113,10 @@ static void ask_patch(const Wide *w, LLVMValueRef channel)
 
 /* -- through registers -------------------------------------------------------------------------- */
 
-/* Rows of the image that windows reach, of a plane with remainder `rest`. Of channels that are turned side by side with
- * remainders all planes have as many. */
+/* Rows of the image that windows reach, of a plane with remainder `rest`. */
 static int64_t reached_rows(const Wide *w, int64_t rest)
 {
-    int64_t all = wide_reached_rows(w->p, w->c);
-    return w->p->is_last ? ceil_div(all - rest, w->p->stride) : w->storage.rows;
+    return ceil_div(wide_reached_rows(w->p, w->c) - rest, w->p->stride);
 }
 
 /* What a thread loads of the rows of a plane: pieces of the same channels, of every `abreast`-th column. */
@@ -317,23 +318,129 @@ static void load_vector(const Wide *w, LLVMValueRef channel, LLVMValueRef at, Ve
 /* Features are first: vectors of eight places of eight channels are turned on the way. */
 static void turn_patch(const Wide *w, LLVMValueRef channel)
 {
-    enum { MOST = WIDE_AT_ONCE / WARPGROUP_PIECE };
-    Vector v[MOST];
+    Vector v = {.there = NULL};
     GxLoop loop;
-    int64_t threads = w->k->block[0], count = wide_at_once(w->p, w->c) / WARPGROUP_PIECE,
-            each = vectors_of_row(w), all = w->storage.rows * each;
-    LLVMValueRef end =
-        w->c->by_places ? times(w->k, w->row_count, each) : number(w->k, all);
+    LLVMValueRef at = each_of_rows(w, &loop, w->storage.rows, vectors_of_row(w));
+    load_vector(w, channel, at, &v);
+    store_turned(w, &v);
+    gx_loop_end(w->k, &loop, NULL);
+}
+
+/* -- turned through registers --------------------------------------------------------------------- */
+
+/* Threads that follow each other load vectors that do, whole lines of a channel. These begin in the same bank, or in two: so
+ * a thread begins with the place that its own bank is due. Of a vector the places in order of their banks: those of a
+ * plane with remainder 0, and then those of the other one, which begins half of all banks further on
+ * (plane_places in ir/kernel/kinds/wide_convolution.c). */
+static uint32_t place_of_bank(const WidePlan *p, uint32_t bank)
+{
+    enum { HALF = WARPGROUP_PIECE / 2 };
+    uint32_t odd = (uint32_t)(p->before[X] % 2);
+    if (p->stride == 1)
+        return bank;
+    return bank < HALF ? 2 * bank + odd : 2 * (bank - HALF) + 1 - odd;
+}
+
+/* Pieces by banks from bank `first` (i32) on. */
+static void rotate(const Wide *w, LLVMValueRef first, LLVMValueRef *pieces)
+{
+    LLVMValueRef before[WARPGROUP_PIECE];
+    for (uint32_t by = 1; by < WARPGROUP_PIECE; by *= 2) {
+        LLVMValueRef bit = LLVMBuildAnd(w->b, first, number(w->k, by), ""),
+                     moves = LLVMBuildICmp(w->b, LLVMIntNE, bit, number(w->k, 0), "");
+        memcpy(before, pieces, sizeof before);
+        for (uint32_t i = 0; i < WARPGROUP_PIECE; i++)
+            pieces[i] = LLVMBuildSelect(w->b, moves, before[(i + by) % WARPGROUP_PIECE],
+                                        before[i], "");
+    }
+}
+
+/* Where a vector goes. */
+typedef struct Turned {
+    Vector of;
+    LLVMValueRef column; /* of its plane: the first place's, if there is no padding */
+} Turned;
+
+static LLVMValueRef low_bits(const Wide *w, LLVMValueRef x, int64_t n)
+{
+    return LLVMBuildAnd(w->b, x, number(w->k, n - 1), "");
+}
+
+static void load_turned(const Wide *w, LLVMValueRef channel, LLVMValueRef at, Turned *t)
+{
+    const WidePlan *p = w->p;
+    int64_t s = p->stride, vectors = p->size[X] / WARPGROUP_PIECE;
+    Vector *v = &t->of;
+    v->number = split(w->k, &at, vectors);
+    LLVMValueRef row = split(w->k, &at, wide_reached_rows(p, w->c)),
+                 y = LLVMBuildSub(w->b, add(w->k, times(w->k, w->row, s), row),
+                                  number(w->k, p->before[Y]), "");
+    v->piece = at;
+    LLVMValueRef inside = both(w, is_below(w->k, y, p->size[Y]), v->there),
+                 first = add(w->k, channel, times(w->k, at, WARPGROUP_PIECE)),
+                 from = wide_sum(w, widened(w, w->image), p->channels, first);
+    from = wide_sum(w, from, p->size[Y], y);
+    from = wide_sum(w, from, p->size[X], times(w->k, v->number, WARPGROUP_PIECE));
+    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
+        uint64_t apart = i * (uint64_t)(p->size[Y] * p->size[X]);
+        v->channels[i] =
+            load_piece(w, inside, LLVMBuildAdd(w->b, from, gx_i64(w->k, apart), ""));
+    }
+    LLVMValueRef rest = split(w->k, &row, s);
+    t->column = times(w->k, v->number, WARPGROUP_PIECE / s);
+    v->begin = add(w->k, times(w->k, rest, s * w->storage.plane),
+                   add(w->k, times(w->k, row, w->storage.pitch), t->column));
+}
+
+static void store_by_banks(const Wide *w, const Turned *t)
+{
+    const WidePlan *p = w->p;
+    int64_t s = p->stride, before = ceil_div(p->before[X], s), half = WARPGROUP_PIECE / s,
+            other = p->before[X] / s - before; /* of the other plane */
+    const Vector *v = &t->of;
+    LLVMValueRef pieces[WARPGROUP_PIECE], none = number(w->k, 0);
+    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++)
+        pieces[i] = turned_piece(w->k, v->channels, place_of_bank(p, i));
+    LLVMValueRef begin = add(w->k, v->begin, number(w->k, before)),
+                 bank = add(w->k, times(w->k, v->piece, w->storage.chunk), begin),
+                 first =
+                     low_bits(w, LLVMBuildSub(w->b, w->lane, bank, ""), WARPGROUP_PIECE);
+    rotate(w, first, pieces);
+    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
+        LLVMValueRef at = low_bits(w, add(w->k, first, number(w->k, i)), WARPGROUP_PIECE),
+                     in = low_bits(w, at, half),
+                     is_other = LLVMBuildICmp(w->b, LLVMIntNE, at, in, ""),
+                     more =
+                         LLVMBuildSelect(w->b, is_other, number(w->k, other), none, ""),
+                     plane = LLVMBuildSelect(w->b, is_other,
+                                             number(w->k, w->storage.plane), none, "");
+        in = add(w->k, in, more);
+        LLVMValueRef column = add(w->k, add(w->k, t->column, number(w->k, before)), in),
+                     in_window = is_below(w->k, column, w->storage.pitch);
+        store_piece(w, both(w, v->there, in_window),
+                    add(w->k, add(w->k, begin, plane), in), v->piece, pieces[i]);
+    }
+}
+
+static void turn_rows(const Wide *w, LLVMValueRef channel)
+{
+    enum { MOST = WIDE_AT_ONCE / WARPGROUP_PIECE };
+    const WidePlan *p = w->p;
+    Turned t[MOST];
+    GxLoop loop;
+    int64_t threads = w->k->block[0], count = wide_at_once(p, w->c) / WARPGROUP_PIECE,
+            all = wide_turned_vectors(p, w->c);
     while (count > 1 && (count - 1) * threads >= all)
         count--;
-    gx_loop_begin(w->k, &loop, w->thread, end, number(w->k, count * threads), NULL, 0);
+    gx_loop_begin(w->k, &loop, w->thread, number(w->k, all),
+                  number(w->k, count * threads), NULL, 0);
     for (int64_t i = 0; i < count; i++) {
         LLVMValueRef at = add(w->k, loop.index, number(w->k, i * threads));
-        v[i].there = i == 0 ? NULL : LLVMBuildICmp(w->b, LLVMIntULT, at, end, "");
-        load_vector(w, channel, at, &v[i]);
+        t[i].of.there = i == 0 ? NULL : is_below(w->k, at, all);
+        load_turned(w, channel, at, &t[i]);
     }
     for (int64_t i = 0; i < count; i++)
-        store_turned(w, &v[i]);
+        store_by_banks(w, &t[i]);
     gx_loop_end(w->k, &loop, NULL);
 }
 
@@ -382,7 +489,8 @@ static void zero_sides(const Wide *w)
             sides = before + (behind > 0 ? behind : 0);
     if (sides == 0)
         return;
-    LLVMValueRef row = each_begin(w, &loop, s * w->storage.rows * sides * pieces),
+    LLVMValueRef row =
+                     each_begin(w, &loop, wide_reached_rows(w->p, w->c) * sides * pieces),
                  piece = split(w->k, &row, pieces), x = split(w->k, &row, sides),
                  rest_y = split(w->k, &row, s);
     LLVMValueRef right = add(w->k, x, number(w->k, w->p->size[X]));
@@ -413,10 +521,12 @@ void wide_fill(const Wide *w, LLVMValueRef step)
     LLVMValueRef channel = times(w->k, step, w->c->depth);
     if (w->steps > 1 || (!w->p->is_last && !by_registers))
         gx_barrier(w->k);
-    if (!w->p->is_last) {
-        turn_patch(w, channel);
-    } else if (by_registers) {
+    if (by_registers && w->p->is_last) {
         fill_rows(w, channel);
+    } else if (by_registers) {
+        turn_rows(w, channel);
+    } else if (!w->p->is_last) {
+        turn_patch(w, channel);
     } else {
         ask_patch(w, channel);
         gx_copy_commit(w->k);

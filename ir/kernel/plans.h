@@ -161,6 +161,8 @@ static inline int64_t wide_at_once(const WidePlan *p, const KernelConfig *c)
 }
 /* Registers of a thread then, of four warps with so many columns. */
 int64_t wide_registers(const WidePlan *p, const KernelConfig *c, int64_t columns);
+/* Eight places of eight channels each: what is turned then, features first. */
+int64_t wide_turned_vectors(const WidePlan *p, const KernelConfig *c);
 /* A tap's products begin before those of the tap before are done. */
 static inline bool wide_overlaps(const WidePlan *p, const KernelConfig *c)
 {

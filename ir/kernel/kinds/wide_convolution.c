@@ -189,11 +189,15 @@ static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
 /* At least n places of a plane of the patch. Of two threads that fill the same chunks, one has the first place of the plane
  * behind the other's, or of its next row: by places, where rows end before the next ones begin, it is as if they
  * followed each other. Where channels are turned, it is the same place of both. Through registers, threads have a row's
- * columns, of one plane and then of the next. */
+ * columns, of one plane and then of the next; of what is turned, the second plane begins half of the banks further on. */
 static int64_t plane_places(const WidePlan *p, const KernelConfig *c,
                             const WideStorage *s, int64_t n)
 {
+    enum { HALF = WARPGROUP_PIECE / 2 };
     int64_t chunks = c->depth / WARPGROUP_PIECE, threads = WARPGROUP_PIECE / chunks;
+    if (p->stride == 2 && !p->is_last && wide_by_registers(p, c))
+        return n + (HALF + p->before[X] % 2 + WARPGROUP_PIECE - n % WARPGROUP_PIECE) %
+                       WARPGROUP_PIECE;
     if (p->stride == 1 || chunks * threads != WARPGROUP_PIECE || threads == 1)
         return n;
     bool is_row = p->is_last && wide_by_registers(p, c);
@@ -486,8 +490,9 @@ static void choose_rows(const KernelDesign *open, Choice *best)
         int64_t depth = deep >> i % EACH / 2;
         bool is_cut = p->pieces != 0 && depth < deep;
         Choice x = {shapes[i / EACH], rows_of(p, i % 2 == 0), depth, 0};
-        if (depth >= TAPS_STEP && !is_cut && !wide_turning_meets(p, depth, deep) &&
-            finds_seconds(open, &x) && (best->seconds == 0 || x.seconds < best->seconds))
+        bool meets = !p->has_lines && wide_turning_meets(p, depth, deep);
+        if (depth >= TAPS_STEP && !is_cut && !meets && finds_seconds(open, &x) &&
+            (best->seconds == 0 || x.seconds < best->seconds))
             *best = x;
     }
     if (best->seconds == 0)
@@ -604,6 +609,12 @@ const char *refuse_wide_convolution(const KernelDesign *d)
         return refuse_text(d, "\"stages\" must be 2 or more, found %lld",
                            (long long)c->stages);
     return threads_refused(d);
+}
+
+int64_t wide_turned_vectors(const WidePlan *p, const KernelConfig *c)
+{
+    return wide_reached_rows(p, c) * (p->size[X] / WARPGROUP_PIECE) *
+           (c->depth / WARPGROUP_PIECE);
 }
 
 /* As ptxas has them: 26 beside the sums, and pieces that are under way with their addresses, before there are sums or

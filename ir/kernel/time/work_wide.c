@@ -52,7 +52,8 @@ static double copy_share(const WideWork *w, uint32_t line)
 enum { FIND_PIECE = 20, TURN_EIGHT = 40 };
 
 /* Loads and stores of a thread that has several pieces under way. Rows of places are loaded by lines of their channels;
- * of what is turned, a warp's load has half of each of eight lines. */
+ * of
+ * what is turned, a warp loads 512 bytes of a channel, which lie in five lines. */
 static void fill_by_registers(const WideWork *w)
 {
     enum {
@@ -65,13 +66,12 @@ static void fill_by_registers(const WideWork *w)
         loads = wide_reached_rows(p, w->c) *
                 ceil_div(s * w->storage.pitch, (int64_t)b->threads / pieces);
     else
-        loads = WARPGROUP_PIECE *
-                ceil_div(w->storage.rows * s * (p->size[X] / WARPGROUP_PIECE) * pieces,
-                         (int64_t)b->threads);
+        loads =
+            WARPGROUP_PIECE * ceil_div(wide_turned_vectors(p, w->c), (int64_t)b->threads);
     double count = (double)loads;
     work_wait(b,
               (double)ceil_div(loads, wide_at_once(p, w->c)) * b->rates->memory_cycles);
-    work_shared(b, count, PIECE_BYTES, p->is_last ? 1 : 2);
+    work_shared(b, count, PIECE_BYTES, p->is_last ? 1 : 1.25);
     work_shared(b, count, PIECE_BYTES, 1);
     issue(w, count * (p->is_last ? PIECE
                                  : (FIND_PIECE + TURN_EIGHT) / (double)WARPGROUP_PIECE +
@@ -396,7 +396,7 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     wide_storage(d, &w.storage);
     bool by_registers = wide_by_registers(p, c);
     double rows = c->by_places ? wide_places_rows(p, c) : (double)w.storage.rows;
-    if (by_registers && p->is_last)
+    if (by_registers)
         rows = (double)wide_reached_rows(p, c) / (double)p->stride; /* of a plane */
     b->tensor_columns = w.storage.tensor.taken;
     if (by_registers) /* results come behind sums */
