@@ -91,19 +91,49 @@ static bool add_dim(const TileProgram *p, const TileOp *op, TileView *v,
     return true;
 }
 
-/* e * stride as dimensions of the view. */
-static bool add_terms(const TileProgram *p, const TileOp *op, TileView *v,
-                      const IndexExpr *e, int64_t stride)
+/* Sums of so many terms at most are views. */
+typedef struct Terms {
+    const IndexExpr *expr[2 * TILE_VIEW_MOST_RANK];
+    int64_t stride[2 * TILE_VIEW_MOST_RANK];
+    uint32_t count;
+} Terms;
+
+/* e * stride as terms, constants as the view's offset. */
+static bool add_terms(TileView *v, Terms *t, const IndexExpr *e, int64_t stride)
 {
     if (e->kind == IX_CONST) {
         v->offset += e->value * stride;
         return true;
     }
     if (e->kind == IX_ADD)
-        return add_terms(p, op, v, e->a, stride) && add_terms(p, op, v, e->b, stride);
+        return add_terms(v, t, e->a, stride) && add_terms(v, t, e->b, stride);
     if (e->kind == IX_MUL)
-        return add_terms(p, op, v, e->a, stride * e->value);
-    return add_dim(p, op, v, e, stride);
+        return add_terms(v, t, e->a, stride * e->value);
+    if (t->count == sizeof t->expr / sizeof *t->expr)
+        return false;
+    t->expr[t->count] = e;
+    t->stride[t->count++] = stride;
+    return true;
+}
+
+/* x mod c + c ((x floordiv c) mod d) -> x mod (c d): two dimensions of an array that a tile goes through as one. */
+static void join_remainders(const TileProgram *p, Terms *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        for (uint32_t k = 0; k < t->count; k++) {
+            const IndexExpr *low = t->expr[i], *high = t->expr[k];
+            if (low->kind != IX_MOD || high->kind != IX_MOD ||
+                t->stride[k] != t->stride[i] * low->value ||
+                high->a != ix_floordiv(p->ix, low->a, low->value))
+                continue;
+            t->expr[i] = ix_mod(p->ix, low->a, low->value * high->value);
+            t->count--;
+            t->expr[k] = t->expr[t->count];
+            t->stride[k] = t->stride[t->count];
+            join_remainders(p, t);
+            return;
+        }
+    }
 }
 
 /* What is left out behind an extent is all that the constraints leave out: it shrinks. */
@@ -129,8 +159,15 @@ static bool take_constraints(TileView *v, const TileOp *op)
 
 bool tile_view(const TileProgram *p, const TileOp *op, TileView *out)
 {
+    Terms terms = {.count = 0};
     *out = (TileView){0};
     const IndexExpr *at = index_linear(p->ix, op->shape, op->index);
-    return add_terms(p, op, out, at, 1) && take_constraints(out, op) && out->rank != 0 &&
-           out->offset >= 0;
+    if (!add_terms(out, &terms, at, 1))
+        return false;
+    join_remainders(p, &terms);
+    for (uint32_t i = 0; i < terms.count; i++) {
+        if (!add_dim(p, op, out, terms.expr[i], terms.stride[i]))
+            return false;
+    }
+    return take_constraints(out, op) && out->rank != 0 && out->offset >= 0;
 }

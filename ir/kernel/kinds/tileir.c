@@ -8,11 +8,14 @@
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/tile/tile.h"
+#include "ir/tile/view.h"
 
 #define ROW_BYTES 128 /* of a factor's row in shared memory */
 /* nvdisasm of what tileiras 13.5 makes of tiles of 16 to 128 rows */
 #define ASYNC_ROWS 64
 #define LEAST_DEPTH 16
+#define LEAST_TILE                                                                       \
+    4096 /* elements: smaller ones reach too little, however they are read */
 #define MANY_WARPS 8
 /* Sums come from tensor memory a row to a thread, which has no registers for more beside what is made of them. */
 #define MANY_COLUMNS 128
@@ -86,13 +89,15 @@ static int64_t most_registers(const KernelDesign *d)
     return is_ragged ? WARP_SUMS * MANY_WARPS / 2 : WARP_SUMS * MANY_WARPS;
 }
 
-static size_t choose_shape(const KernelDesign *d)
+/* The fastest of those that are not left out (bits). SHAPES: there is none. */
+static size_t choose_shape(const KernelDesign *d, uint32_t left_out)
 {
-    size_t best = SHAPES - 1;
+    size_t best = SHAPES;
     double best_cycles = 0;
     for (size_t i = 0; i < SHAPES; i++) {
         uint32_t blocks = shapes[i].blocks;
-        if (sum_registers(d, shapes[i].m, shapes[i].n) > most_registers(d) ||
+        if ((left_out >> i & 1) != 0 ||
+            sum_registers(d, shapes[i].m, shapes[i].n) > most_registers(d) ||
             (blocks > 1 && !target_has(d->target, FEATURE_TCGEN05)))
             continue;
         double percent =
@@ -106,10 +111,9 @@ static size_t choose_shape(const KernelDesign *d)
     return best;
 }
 
-static TileConfig product_config(const KernelDesign *d, TileIrHints *hints)
+static TileConfig product_config(const KernelDesign *d, size_t shape, TileIrHints *hints)
 {
     const TilePlan *p = d->plan.tile;
-    size_t shape = choose_shape(d);
     TileConfig c = {shapes[shape].m, shapes[shape].n, LEAST_DEPTH, p->factor};
     int64_t most = ROW_BYTES * 8 / dtype_info[factor_type(p)].bits;
     while (c.k < most && c.k < p->contraction->depth)
@@ -121,13 +125,47 @@ static TileConfig product_config(const KernelDesign *d, TileIrHints *hints)
     return c;
 }
 
+/* Loads of tiles by an address for each element, which a thread has in registers. */
+static bool loads_by_addresses(const TileProgram *p, const TileBlock *block)
+{
+    TileView view;
+    for (uint32_t i = 0; i < block->count; i++) {
+        const TileOp *op = block->ops[i];
+        if ((op->kind == TILE_LOAD && op->dims != 0 && !tile_view(p, op, &view)) ||
+            (op->kind == TILE_LOOP && loads_by_addresses(p, &op->body)))
+            return true;
+    }
+    return false;
+}
+
+/* Rather than by addresses of elements factors are read by tiles of their arrays, of which there may be none for large
+ * ones: 64 of the 3,136 positions of an image are, 128 are not. */
 static TileProgram *product_program(const KernelDesign *d, Arena *a, TileIrHints *hints,
                                     const char **why)
 {
-    TileConfig *c = ARENA_NEW(a, TileConfig);
-    *c = product_config(d, hints);
-    hints->tile = c;
-    return tile_build(a, d->fusion, c, why);
+    TileProgram *first = NULL;
+    TileIrHints of_first = *hints;
+    uint32_t left_out = 0;
+    for (size_t shape; (shape = choose_shape(d, left_out)) != SHAPES;
+         left_out |= UINT32_C(1) << shape) {
+        TileIrHints tried = *hints;
+        TileConfig *c = ARENA_NEW(a, TileConfig);
+        *c = product_config(d, shape, &tried);
+        tried.tile = c;
+        TileProgram *p = tile_build(a, d->fusion, c, why);
+        if (p != NULL && !loads_by_addresses(p, &p->body)) {
+            *hints = tried;
+            return p;
+        }
+        if (left_out == 0) {
+            first = p;
+            of_first = tried;
+        }
+        if (p == NULL || c->m * c->n <= LEAST_TILE)
+            break;
+    }
+    *hints = of_first;
+    return first;
 }
 
 struct TileProgram *kernel_tileir_piece(const KernelDesign *d, Arena *a,
