@@ -270,7 +270,8 @@ typedef struct Trips {
     int n, carried;                 /* items; [1 .. carried] change */
     int table, rows, filled; /* items: a row of which is read, taken, written; 0: none */
     int64_t trips;
-    bool until; /* item 0 is an array: trips that each element still has */
+    bool
+        until; /* item 0 is an array: trips that each element still has, or each row of its first dimensions */
 } Trips;
 
 /* An array for a loop: one that there is, or one of more than a block. */
@@ -321,11 +322,14 @@ static bool choose_items(Gen *g, Trips *t)
     if (!is_tame(first) || elements_of(first) * t->trips > 20000)
         return false;
     if (t->until) {
-        Value *given = g->entry ? small_argument(g, DT_S32, t->like.rank, t->like.dims)
-                                : same_shape(g, &t->like, DT_S32);
-        Value *seven = spread(g, &t->like, DT_S32, 7);
-        t->items[0] = emit(g, DT_S32, t->like.rank, t->like.dims, "and(%s, %s)",
-                           given->name, seven->name);
+        Value rows = t->like;
+        if (rows.rank > 1 && chance(g, 50))
+            rows.rank -= 1 + (int)below(g, rows.rank - 1);
+        Value *given = g->entry ? small_argument(g, DT_S32, rows.rank, rows.dims)
+                                : same_shape(g, &rows, DT_S32);
+        Value *seven = spread(g, &rows, DT_S32, 7);
+        t->items[0] = emit(g, DT_S32, rows.rank, rows.dims, "and(%s, %s)", given->name,
+                           seven->name);
     } else {
         t->items[0] = constant_scalar(g, DT_S32, 0);
     }
@@ -382,6 +386,18 @@ static void say_until(Gen *g, Nest carried, char out[24])
     finish(test, go, "condition", out);
 }
 
+/* A value of the first dimensions of `like`. */
+static Value *spread_rows(Gen *g, const Value *rows, const Value *like)
+{
+    char sizes[128];
+    const int64_t first[MAX_RANK] = {0, 1, 2, 3, 4, 5};
+    Value *v =
+        emit(g, rows->type, like->rank, like->dims, "broadcast(%s), dimensions={%s}",
+             rows->name, list(first, rows->rank, sizes));
+    moved(v, rows, NULL);
+    return v;
+}
+
 /* What a trip makes of item i; where an element is done it stays as it is. */
 static Value *next_item(Gen *body, const Trips *t, Value **in, int i, const Value *going)
 {
@@ -391,6 +407,8 @@ static Value *next_item(Gen *body, const Trips *t, Value **in, int i, const Valu
     if (!t->until)
         return next;
     Value kept = *next;
+    if (going->rank < kept.rank)
+        going = spread_rows(body, going, &kept);
     Value *v = emit(body, kept.type, kept.rank, kept.dims, "select(%s, %s, %s)",
                     going->name, kept.name, in[i]->name);
     moved(v, &kept, in[i]);
