@@ -80,9 +80,20 @@ static Module *parse(Check *c, const char *text, Verdict otherwise, const char *
     return parse_bytes(c, text, strlen(text), otherwise, what);
 }
 
+/* Where control edges lead to what nobody else reads, printing it moves it once, as it does in XLA's order. */
+static bool is_settled(Check *c, const char *once, const char *twice)
+{
+    if (strstr(once, "control-predecessors") == NULL)
+        return false;
+    Module *m =
+        hlo_parse(c->arena, diag_create(c->arena, "again.hlo", twice, strlen(twice)));
+    return m != NULL &&
+           strcmp(twice, module_print(c->arena, m, PRINT_DEFAULT, NULL)) == 0;
+}
+
 static bool same_text(Check *c, const char *what, const char *once, const char *twice)
 {
-    if (strcmp(once, twice) == 0)
+    if (strcmp(once, twice) == 0 || is_settled(c, once, twice))
         return true;
     size_t at = 0;
     while (once[at] == twice[at])
