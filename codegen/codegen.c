@@ -449,8 +449,7 @@ bool codegen_finish(Codegen *cg, Diag *d, const void **out, size_t *out_size)
         diag_error(d, (Span){0, 0}, "cannot make the artefact: %s", error);
         return false;
     }
-    *out = arena_copy(cg->arena, file, *out_size);
-    free(file);
+    *out = arena_take(cg->arena, file, *out_size);
     return true;
 }
 

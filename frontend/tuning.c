@@ -27,7 +27,7 @@ static void entry_error(Reader *r, uint32_t number, const char *what)
 /* The configuration as the text of a backend_config. */
 static const Config *parse_config(Reader *r, const json_t *config)
 {
-    const char *text = arena_take(r->arena, json_dumps(config, JSON_COMPACT));
+    const char *text = arena_take_text(r->arena, json_dumps(config, JSON_COMPACT));
     const char *all =
         arena_printf(r->arena, "{\"config\":%s}", text != NULL ? text : "{}");
     return config_parse(r->arena, all, strlen(all));

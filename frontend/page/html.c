@@ -192,7 +192,7 @@ const char *page_html(Arena *a, const PageSource *source, size_t *size)
     json_t *root = page_json(a, source);
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
     json_decref(root);
-    const char *json = arena_take(a, text);
+    const char *json = arena_take_text(a, text);
     if (json == NULL)
         return NULL;
     const char *mark = strstr(page_template, PAGE_MARK);

@@ -317,5 +317,5 @@ void report_make(gxc_result *result, const Codegen *cg, const StageTimes *times,
                                model, without_cudnn);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     json_decref(root);
-    result->report_json = arena_take(result->arena, text);
+    result->report_json = arena_take_text(result->arena, text);
 }

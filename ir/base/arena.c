@@ -252,18 +252,23 @@ char *arena_text(Arena *a, const char *data, size_t length)
     return p;
 }
 
-char *arena_take(Arena *a, char *text)
+void *arena_take(Arena *a, void *data, size_t bytes)
 {
-    char *volatile copy = NULL;
+    void *volatile copy = NULL;
     Escape e;
     escape_push(&e);
-    if (setjmp(e.target) == 0 && text != NULL)
-        copy = arena_text(a, text, strlen(text));
+    if (setjmp(e.target) == 0 && data != NULL)
+        copy = arena_copy(a, data, bytes);
     escape_pop(&e);
-    free(text);
+    free(data);
     if (e.kind != ESCAPE_NONE)
         escape_throw(e.kind, "%s", e.message);
     return copy;
+}
+
+char *arena_take_text(Arena *a, char *text)
+{
+    return arena_take(a, text, text == NULL ? 0 : strlen(text) + 1);
 }
 
 char *arena_vprintf(Arena *a, const char *format, va_list args)

@@ -35,8 +35,10 @@ void *arena_alloc(Arena *a, size_t bytes); /* zeroed; bytes 0 gives a valid poin
 void *arena_array(Arena *a, size_t count, size_t size); /* zeroed; checks count * size */
 void *arena_copy(Arena *a, const void *data, size_t bytes);
 char *arena_text(Arena *a, const char *data, size_t length); /* copy, NUL added */
-/* A copy of a text of malloc(), which is freed: also where there is no memory for the copy. NULL gives NULL. */
-char *arena_take(Arena *a, char *text);
+/* A copy of what lies in memory of malloc(), which is freed: also where there is no memory for the copy. NULL gives
+ * NULL. */
+void *arena_take(Arena *a, void *data, size_t bytes);
+char *arena_take_text(Arena *a, char *text);
 char *arena_printf(Arena *a, const char *format, ...) GXC_FORMAT(2, 3);
 char *arena_vprintf(Arena *a, const char *format, va_list args) GXC_FORMAT(2, 0);
 size_t arena_bytes(const Arena *a); /* bytes taken from the system */

@@ -284,6 +284,8 @@ const Shape *infer_topk(InferContext *cx, const Instruction *inst)
         dims[i] = i + 1 == s->rank ? k : s->dims[i];
     const Shape *shapes[2] = {infer_array(cx, inst, s->dtype, s->rank, dims, NULL),
                               infer_array(cx, inst, DT_S32, s->rank, dims, NULL)};
+    if (shapes[0] == NULL || shapes[1] == NULL)
+        return NULL;
     return shape_tuple(cx->intern, 2, shapes);
 }
 

@@ -46,8 +46,8 @@ static void text_and_growth(void **state)
     Arena *a = arena_create();
     assert_string_equal(arena_text(a, "abcdef", 3), "abc");
     assert_string_equal(arena_printf(a, "%d-%s", 42, "x"), "42-x");
-    assert_null(arena_take(a, NULL));
-    assert_string_equal(arena_take(a, strdup("taken")), "taken");
+    assert_null(arena_take_text(a, NULL));
+    assert_string_equal(arena_take_text(a, strdup("taken")), "taken");
     int *numbers = NULL;
     size_t capacity = 0;
     for (int i = 0; i < 5000; i++) {
