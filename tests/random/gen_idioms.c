@@ -454,12 +454,12 @@ void gen_moments(Gen *g)
     fprintf(g->shared->head,
             "moments%d {\n  m = f32[] parameter(0)\n  s = f32[] parameter(1)\n"
             "  n = f32[] parameter(2)\n  m2 = f32[] parameter(3)\n"
-            "  v2 = f32[] parameter(4)\n  n2 = f32[] parameter(5)\n"
+            "  other_s = f32[] parameter(4)\n  n2 = f32[] parameter(5)\n"
             "  all = f32[] add(n, n2)\n  one = f32[] constant(1)\n"
             "  by = f32[] maximum(all, one)\n  d = f32[] subtract(m2, m)\n"
             "  w = f32[] divide(n2, by)\n  dw = f32[] multiply(d, w)\n"
             "  mean = f32[] add(m, dw)\n  dd = f32[] multiply(d, dw)\n"
-            "  q = f32[] multiply(dd, n)\n  ss = f32[] add(s, v2)\n"
+            "  q = f32[] multiply(dd, n)\n  ss = f32[] add(s, other_s)\n"
             "  sum = f32[] add(ss, q)\n"
             "  ROOT r = (f32[], f32[], f32[]) tuple(mean, sum, all)\n}\n",
             id);
