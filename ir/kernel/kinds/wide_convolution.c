@@ -583,13 +583,24 @@ static const char *rows_refused(const KernelDesign *d)
 /* Before anything that lays out shared memory by it. */
 static const char *depth_refused(const KernelDesign *d)
 {
-    int64_t depth = d->config.depth, channels = d->plan.wide->channels;
-    return depth % TAPS_STEP == 0 && channels % depth == 0
-               ? NULL
-               : refuse_text(d,
-                             "\"depth\" %lld must be a multiple of %d and divide %lld "
-                             "channels",
-                             (long long)depth, TAPS_STEP, (long long)channels);
+    const WidePlan *p = d->plan.wide;
+    const KernelConfig *c = &d->config;
+    int64_t depth = c->depth, channels = p->channels,
+            threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP;
+    if (depth % TAPS_STEP != 0 || channels % depth != 0)
+        return refuse_text(d,
+                           "\"depth\" %lld must be a multiple of %d and divide %lld "
+                           "channels",
+                           (long long)depth, TAPS_STEP, (long long)channels);
+    /* a thread loads the same channels of columns that are a multiple of the stride apart */
+    if (p->is_last && wide_by_registers(p, c) &&
+        depth / WARPGROUP_PIECE * p->stride > threads)
+        return refuse_text(d,
+                           "\"depth\" %lld leaves %lld threads no piece of a place; %lld "
+                           "at most",
+                           (long long)depth, (long long)threads,
+                           (long long)(threads / p->stride * WARPGROUP_PIECE));
+    return NULL;
 }
 
 const char *refuse_wide_convolution(const KernelDesign *d)
