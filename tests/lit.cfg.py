@@ -49,6 +49,7 @@ if os.path.isdir(os.path.join(build, "cute")):
     config.available_features.add("cute")
 if shutil.which("ptxas") or os.path.exists(os.path.join(build, "cuda", "bin", "ptxas")):
     config.available_features.add("cuda")
+    config.substitutions.append(("%ptxas", shutil.which("ptxas") or os.path.join(build, "cuda", "bin", "ptxas")))
 for folder in (os.path.join(build, "tileir", "bin"), os.path.dirname(os.path.realpath(shutil.which("ptxas") or build))):
     disassembler = os.path.join(folder, "tileirdisasm")
     if os.path.exists(disassembler) and os.path.exists(os.path.join(folder, "tileiras")):

@@ -119,6 +119,11 @@ static void take_value(KernelConfig *c, int key, const ConfigEntry *e)
     c->set |= 1u << key;
 }
 
+int64_t config_most(KernelKey key)
+{
+    return keys[key].most;
+}
+
 static const char *bounds_refused(const KernelDesign *d, const KernelConfig *c, int key)
 {
     Ints n = numbers_of(d->arena, c, key);

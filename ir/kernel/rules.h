@@ -85,6 +85,8 @@ bool config_is_complete(const Instruction *fusion, KernelKind kind);
 
 /* True, and from now on false: the field has no value yet. */
 bool config_lacks(KernelConfig *c, KernelKey key);
+/* Of a key's numbers: a heuristic that chooses more writes what would not be read again. */
+int64_t config_most(KernelKey key);
 void config_set_lanes(Arena *a, KernelConfig *c, int64_t lanes);
 const char *refuse_text(const KernelDesign *d, const char *format, ...) GXC_FORMAT(2, 3);
 /* Not one number of lanes, or not a power of two: the reason. */

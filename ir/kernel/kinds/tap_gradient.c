@@ -126,7 +126,7 @@ static int64_t least(int64_t x, int64_t y)
 
 static Trial first_trial(const GradientPlan *p)
 {
-    return (Trial){.strip = p->of.result_size[Y],
+    return (Trial){.strip = least(p->of.result_size[Y], config_most(KERNEL_KEY_TILE)),
                    .columns = least(p->of.result_size[X], MOST_WIDTH),
                    .groups = least(p->window_rows, MOST_GROUPS),
                    .stages = MOST_AHEAD};
