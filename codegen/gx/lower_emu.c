@@ -311,7 +311,10 @@ static LLVMValueRef emu_syncwarp(const GxCall *c, const State *s, unsigned detai
 /* Memory of the function for registers that libgxemu reads and writes. */
 static LLVMValueRef registers_memory(const GxCall *c, const State *s)
 {
-    enum { MOST_PAIRS = 100 /* gx.wgmma: 8 words, 64 of a factor, 128 sums */ };
+    enum {
+        MOST_PAIRS =
+            100 /* gx.wgmma: 8 words, 64 of a factor, 128 sums; gx.wait.wgmma: 192 sums */
+    };
     LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(c->function);
     LLVMValueRef first = LLVMGetFirstInstruction(entry);
     if (LLVMIsAAllocaInst(first))

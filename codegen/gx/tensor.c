@@ -146,8 +146,11 @@ void gx_wgmma_begin(Kernel *k, DType type, uint32_t columns, uint32_t steps,
 
 void gx_wgmma_wait(Kernel *k, uint32_t left, uint32_t count, LLVMValueRef *sums)
 {
-    enum { MOST_LEFT = 7 /* PTX ISA, wgmma.wait_group */ };
-    if (left > MOST_LEFT || count + 2 > GX_MOST_OPERANDS)
+    enum {
+        MOST_LEFT = 7,  /* PTX ISA, wgmma.wait_group */
+        MOST_SUMS = 192 /* that the emulator has room for */
+    };
+    if (left > MOST_LEFT || count > MOST_SUMS)
         bug("kernel %s, %s: a wait for wgmma with %u sums", k->name, k->at, count);
     LLVMValueRef args[GX_MOST_OPERANDS] = {gx_i32(k, left)};
     for (uint32_t i = 0; i < count; i++)

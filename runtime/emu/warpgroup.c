@@ -166,7 +166,7 @@ static uint32_t line_of(uint32_t form, uint32_t bits)
 /* false: no such instruction. */
 static bool form_is_good(Engine *e, const Thread *warp, uint32_t form, uint32_t steps)
 {
-    enum { MOST_SUMS = 128 /* of a thread that waits for several */ };
+    enum { MOST_SUMS = 192 /* of a thread that waits for several */ };
     uint32_t columns = form % FORM_COLUMNS, place = place_of(form);
     bool has_words = (form & FORM_REGISTERS) != 0, goes_on = (form & FORM_GOES_ON) != 0;
     if (columns != 0 && columns % HALVES == 0 && columns <= MOST_COLUMNS &&
