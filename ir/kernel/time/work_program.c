@@ -20,6 +20,20 @@ void work_tile_begin(TileWork *w, WorkBuilder *b, const TileProgram *p, uint32_t
     }
 }
 
+/* Where a tile begins that an offset of the program's own says does not change how its elements lie: 0 stands for each. Their
+ * numbers are those of operations, not of variables of the work. */
+static const IndexExpr *without_offsets(WorkBuilder *b, const TileOp *op,
+                                        const IndexExpr *e)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        count = op->operands[i]->id >= count ? op->operands[i]->id + 1 : count;
+    const IndexExpr **zeros = ARENA_ARRAY(b->arena, const IndexExpr *, (size_t)count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        zeros[i] = ix_const(b->ix, 0);
+    return ix_substitute(b->ix, e, IX_RUNTIME, count, zeros);
+}
+
 void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_t fast,
                     int64_t lanes)
 {
@@ -51,7 +65,8 @@ void work_tile_move(const TileWork *w, const TileOp *op, uint32_t array, uint32_
             at[d] = ix_add(ix, at[d], row);
     }
     for (uint32_t i = 0; i < op->shape->rank; i++)
-        index[i] = ix_substitute(ix, op->index[i], IX_DIM, w->p->dim_count, at);
+        index[i] = ix_substitute(ix, without_offsets(b, op, op->index[i]), IX_DIM,
+                                 w->p->dim_count, at);
     if (op->kind == TILE_STORE)
         work_store(b, array, op->shape, index);
     else
