@@ -286,6 +286,22 @@ static int64_t vectors_of_row(const Wide *w)
            w->p->stride;
 }
 
+/* Eight channels of row y of an image, from `channel` and the vector's piece on: eight places of each. */
+static void load_channels(const Wide *w, Vector *v, LLVMValueRef image,
+                          LLVMValueRef channel, LLVMValueRef y, LLVMValueRef inside)
+{
+    const WidePlan *p = w->p;
+    LLVMValueRef first = add(w->k, channel, times(w->k, v->piece, WARPGROUP_PIECE)),
+                 from = wide_sum(w, widened(w, image), p->channels, first);
+    from = wide_sum(w, from, p->size[Y], y);
+    from = wide_sum(w, from, p->size[X], times(w->k, v->number, WARPGROUP_PIECE));
+    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
+        uint64_t apart = i * (uint64_t)(p->size[Y] * p->size[X]);
+        v->channels[i] =
+            load_piece(w, inside, LLVMBuildAdd(w->b, from, gx_i64(w->k, apart), ""));
+    }
+}
+
 /* Threads that follow each other store all channels of the same place in each plane (plane_places in
  * ir/kernel/kinds/wide_convolution.c); where those fill the banks, of neighbouring vectors, which lie together in the
  * image. */
@@ -302,15 +318,7 @@ static void load_vector(const Wide *w, LLVMValueRef channel, LLVMValueRef at, Ve
     v->number = is_full ? inner : outer;
     LLVMValueRef y = image_row(w, at, rest, &image, &inside);
     inside = both(w, inside, v->there);
-    LLVMValueRef first = add(w->k, channel, times(w->k, v->piece, WARPGROUP_PIECE)),
-                 from = wide_sum(w, widened(w, image), p->channels, first);
-    from = wide_sum(w, from, p->size[Y], y);
-    from = wide_sum(w, from, p->size[X], times(w->k, v->number, WARPGROUP_PIECE));
-    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
-        uint64_t apart = i * (uint64_t)(p->size[Y] * p->size[X]);
-        v->channels[i] =
-            load_piece(w, inside, LLVMBuildAdd(w->b, from, gx_i64(w->k, apart), ""));
-    }
+    load_channels(w, v, image, channel, y, inside);
     v->begin = add(w->k, times(w->k, rest, s * w->storage.plane),
                    add(w->k, times(w->k, at, w->storage.pitch), image_begin(w, image)));
 }
@@ -376,16 +384,8 @@ static void load_turned(const Wide *w, LLVMValueRef channel, LLVMValueRef at, Tu
                  y = LLVMBuildSub(w->b, add(w->k, times(w->k, w->row, s), row),
                                   number(w->k, p->before[Y]), "");
     v->piece = at;
-    LLVMValueRef inside = both(w, is_below(w->k, y, p->size[Y]), v->there),
-                 first = add(w->k, channel, times(w->k, at, WARPGROUP_PIECE)),
-                 from = wide_sum(w, widened(w, w->image), p->channels, first);
-    from = wide_sum(w, from, p->size[Y], y);
-    from = wide_sum(w, from, p->size[X], times(w->k, v->number, WARPGROUP_PIECE));
-    for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
-        uint64_t apart = i * (uint64_t)(p->size[Y] * p->size[X]);
-        v->channels[i] =
-            load_piece(w, inside, LLVMBuildAdd(w->b, from, gx_i64(w->k, apart), ""));
-    }
+    load_channels(w, v, w->image, channel, y,
+                  both(w, is_below(w->k, y, p->size[Y]), v->there));
     LLVMValueRef rest = split(w->k, &row, s);
     t->column = times(w->k, v->number, WARPGROUP_PIECE / s);
     v->begin = add(w->k, times(w->k, rest, s * w->storage.plane),

@@ -135,6 +135,13 @@ const char *gradient_hero_illegal(const Instruction *hero)
     return NULL;
 }
 
+bool gradient_fits(const Instruction *conv, const Target *t, uint32_t needed,
+                   HeroIllegalFn *sizes)
+{
+    return t->tiles != TILES_NONE && target_has(t, needed) &&
+           gradient_hero_illegal(conv) == NULL && sizes(conv) == NULL;
+}
+
 const char *gradient_illegal(FusionFacts *f, KernelKind kind, HeroIllegalFn *sizes)
 {
     const Instruction *hero = fusion_hero(f->fusion, kernel_kind_info[kind].hero);

@@ -11,6 +11,9 @@ const Instruction *gradient_in_memory(const Instruction *hero, bool *is_turned);
 GradientPlan gradient_plan_of(const Instruction *hero, bool is_turned);
 /* Of the convolution: types, orders of dimensions, the window; whole tiles of features. */
 const char *gradient_hero_illegal(const Instruction *hero);
+/* The target has what the kind needs, and nothing stands against the convolution. */
+bool gradient_fits(const Instruction *conv, const Target *t, uint32_t needed,
+                   HeroIllegalFn *sizes);
 /* The same of a fusion; `sizes`: what else the kind asks. */
 const char *gradient_illegal(FusionFacts *f, KernelKind kind, HeroIllegalFn *sizes);
 

@@ -95,13 +95,6 @@ static int64_t registers_of(const GradientStorage *s)
     return s->calls * s->columns / 2 + BESIDE;
 }
 
-static int64_t most_registers(int64_t threads)
-{
-    enum { GRANULE = 8, MOST = 255 };
-    int64_t most = TARGET_REGISTERS / threads / GRANULE * GRANULE;
-    return most < MOST ? most : MOST;
-}
-
 enum {
     MOST_TILE = 16 /* rows */,
     MOST_GROUPS = 4 /* of four warps, that share a window */
@@ -128,7 +121,7 @@ static bool has_room(const GradientPlan *p)
             storage_of(p, &c, &s);
             if (s.columns <= MOST_COLUMNS && s.bytes <= WIDE_LEAST_SHARED &&
                 registers_of(&s) <=
-                    most_registers(groups * WARPGROUP_WARPS * TARGET_WARP))
+                    target_thread_registers(groups * WARPGROUP_WARPS * TARGET_WARP))
                 return true;
         }
     }
@@ -150,8 +143,7 @@ static const char *sizes_illegal(const Instruction *hero)
 
 bool row_gradient_fits(const Instruction *conv, const Target *t)
 {
-    return t->tiles != TILES_NONE && target_has(t, FEATURE_CP_ASYNC) &&
-           gradient_hero_illegal(conv) == NULL && sizes_illegal(conv) == NULL;
+    return gradient_fits(conv, t, FEATURE_CP_ASYNC, sizes_illegal);
 }
 
 const char *illegal_row_gradient(FusionFacts *f, KernelKind kind)
@@ -223,10 +215,10 @@ static const char *threads_refused(const KernelDesign *d)
     GradientStorage s;
     gradient_storage(d, &s);
     if (!d->plan.gradient->of.in_tensor_memory &&
-        (s.columns > MOST_COLUMNS || registers_of(&s) > most_registers(threads)))
+        (s.columns > MOST_COLUMNS || registers_of(&s) > target_thread_registers(threads)))
         return refuse_text(
             d, "\"warps\" leave a thread %lld registers; its sums need %lld",
-            (long long)most_registers(threads), (long long)registers_of(&s));
+            (long long)target_thread_registers(threads), (long long)registers_of(&s));
     return shared_refused(d, s.bytes);
 }
 

@@ -89,10 +89,7 @@ static int64_t registers_of(const TapGradientStorage *s)
 
 static int64_t most_registers(const KernelConfig *c)
 {
-    enum { GRANULE = 8 };
-    int64_t threads = c->warps[0] * c->warps[ROWS] * TARGET_WARP,
-            most = TARGET_REGISTERS / threads / GRANULE * GRANULE;
-    return most < TARGET_THREAD_REGISTERS ? most : TARGET_THREAD_REGISTERS;
+    return target_thread_registers(c->warps[0] * c->warps[ROWS] * TARGET_WARP);
 }
 
 /* Tiles divide the rows and columns of y, and strips are whole octets, or pairs of them. */
@@ -266,8 +263,7 @@ static const char *sizes_illegal(const Instruction *hero)
 
 bool tap_gradient_fits(const Instruction *conv, const Target *t)
 {
-    return t->tiles != TILES_NONE && target_has(t, FEATURE_WARPGROUP) &&
-           gradient_hero_illegal(conv) == NULL && sizes_illegal(conv) == NULL;
+    return gradient_fits(conv, t, FEATURE_WARPGROUP, sizes_illegal);
 }
 
 const char *illegal_tap_gradient(FusionFacts *f, KernelKind kind)

@@ -547,7 +547,7 @@ static const char *tile_refused(const KernelDesign *d)
 /* wgmma names all sums of a thread at once: they cannot be spilled. */
 static const char *threads_refused(const KernelDesign *d)
 {
-    enum { BESIDE = 32, GRANULE = 8 /* registers: ptxas asks for 26 beside the sums */ };
+    enum { BESIDE = 32 /* registers: ptxas asks for 26 beside the sums */ };
     const KernelConfig *c = &d->config;
     int64_t threads = c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP;
     const char *wrong = warps_refused(d, threads);
@@ -556,9 +556,7 @@ static const char *threads_refused(const KernelDesign *d)
     WideStorage storage;
     wide_storage(d, &storage);
     int64_t sums = c->by_places ? wide_places_registers(c) : storage.columns / 2,
-            registers = TARGET_REGISTERS / threads / GRANULE * GRANULE;
-    if (registers > TARGET_THREAD_REGISTERS)
-        registers = TARGET_THREAD_REGISTERS;
+            registers = target_thread_registers(threads);
     if (d->plan.wide->core == NULL && !d->plan.wide->in_tensor_memory &&
         sums + BESIDE > registers)
         return refuse_text(

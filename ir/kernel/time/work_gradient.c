@@ -41,13 +41,31 @@ static void multiply(WorkBuilder *b, const TapGradientStorage *s, const KernelCo
     issue(b, 2 * calls * terms / TAPS_STEP);
 }
 
+void work_gradient_end(WorkBuilder *b, const GradientPlan *p, double copied,
+                       KernelWork *out)
+{
+    const Instruction *hero = p->of.inst;
+    b->product_operations =
+        2 * (double)shape_elements(hero->shape) *
+        (double)(p->images * p->of.result_size[Y] * p->of.result_size[X]);
+    b->operations += b->product_operations;
+    b->product_type = hero->operands[0]->shape->dtype;
+    work_end(b, out);
+    double read = (double)shape_bytes(hero->operands[0]->shape) +
+                  (double)shape_bytes(hero->operands[1]->shape),
+           written = (double)shape_bytes(hero->shape);
+    out->read_bytes += read;
+    out->written_bytes += written;
+    out->needed_bytes += read + written;
+    out->l2_bytes += written + out->blocks * copied;
+}
+
 void work_tap_gradient(const KernelDesign *d, KernelWork *out)
 {
     enum { SUM = 12, BESIDE = 16 };
     const GradientPlan *p = d->plan.gradient;
     const KernelConfig *c = &d->config;
-    const Instruction *hero = p->of.inst;
-    DType type = hero->operands[0]->shape->dtype;
+    DType type = p->of.inst->operands[0]->shape->dtype;
     TapGradientStorage s;
     tap_gradient_storage(d, &s);
     WorkBuilder *b = work_begin(d);
@@ -59,17 +77,5 @@ void work_tap_gradient(const KernelDesign *d, KernelWork *out)
     multiply(b, &s, c, type);
     work_loop_end(b, 0);
     issue(b, SUM * sums);
-    b->product_operations =
-        2 * (double)shape_elements(hero->shape) *
-        (double)(p->images * p->of.result_size[Y] * p->of.result_size[X]);
-    b->operations += b->product_operations;
-    b->product_type = type;
-    work_end(b, out);
-    double read = (double)shape_bytes(hero->operands[0]->shape) +
-                  (double)shape_bytes(hero->operands[1]->shape),
-           written = (double)shape_bytes(hero->shape);
-    out->read_bytes += read;
-    out->written_bytes += written;
-    out->needed_bytes += read + written;
-    out->l2_bytes += written + out->blocks * (double)s.runs * run_bytes(&s, c);
+    work_gradient_end(b, p, (double)s.runs * run_bytes(&s, c), out);
 }

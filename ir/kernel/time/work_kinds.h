@@ -53,6 +53,9 @@ typedef struct TapWork {
 void work_tap_loops(const TapWork *t);
 /* Ends the builder. A block's patch and filters come through L2; of memory each array is read once. */
 void work_tap_end(const TapWork *t, KernelWork *out);
+/* Of a gradient by the filter, each of whose blocks has copied so many bytes. */
+void work_gradient_end(WorkBuilder *b, const GradientPlan *p, double copied,
+                       KernelWork *out);
 /* A convolution by windows of several positions: it finds the positions of each tile again, between the multiplications. */
 bool work_reads_windows(const Instruction *product);
 /* A dot of a chain in its loop: fragments that are loaded, 16 bytes of each lane at once, and multiplied. Gives the

@@ -432,7 +432,6 @@ void work_row_gradient(const KernelDesign *d, KernelWork *out)
 {
     enum { SUM = 12 /* instructions: of a sum that is written */ };
     const GradientPlan *p = d->plan.gradient;
-    const Instruction *hero = p->of.inst;
     GradientStorage s;
     gradient_storage(d, &s);
     WorkBuilder *b = work_begin(d);
@@ -451,18 +450,6 @@ void work_row_gradient(const KernelDesign *d, KernelWork *out)
     work_barrier(b);
     work_loop_end(b, 0);
     issue(&w, SUM * sums);
-    b->product_operations =
-        2 * (double)shape_elements(hero->shape) *
-        (double)(p->images * p->of.result_size[Y] * p->of.result_size[X]);
-    b->operations += b->product_operations;
-    b->product_type = hero->operands[0]->shape->dtype;
-    work_end(b, out);
-    double read = (double)shape_bytes(hero->operands[0]->shape) +
-                  (double)shape_bytes(hero->operands[1]->shape),
-           written = (double)shape_bytes(hero->shape);
-    out->read_bytes += read;
-    out->written_bytes += written;
-    out->needed_bytes += read + written;
-    out->l2_bytes += written + out->blocks * (double)trips *
-                                   (double)(s.of.of_rows.bytes + s.of.stage_bytes);
+    work_gradient_end(
+        b, p, (double)trips * (double)(s.of.of_rows.bytes + s.of.stage_bytes), out);
 }
