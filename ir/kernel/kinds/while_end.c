@@ -35,30 +35,61 @@ static const Instruction *of_elements(const Instruction *root)
     return found ? x : NULL;
 }
 
-typedef struct Same {
+/* Numbers of values: instructions of the condition and of the body that have the same one in each trip have the same
+ * number. */
+typedef struct Numbers {
     const WhilePlan *p;
-    const Computation *condition;
-    const Instruction *
-        *known; /* [instruction of the condition]: the body's that has its value */
-} Same;
+    const Instruction **first; /* [number]: an instruction of the condition */
+    uint32_t count;
+    uint32_t *of_condition, *of_body; /* [instruction] */
+} Numbers;
 
-/* An instruction of the condition and one of the body have the same value in a trip. */
-static bool is_same(const Same *s, const Instruction *x, const Instruction *y)
+enum { NO_NUMBER = UINT32_MAX }; /* a value that the condition has not */
+
+static bool same_value(const Numbers *n, const Instruction *x, const Instruction *y,
+                       const uint32_t *of_y)
 {
-    int64_t element = loop_element(s->condition, x);
+    int64_t element = loop_element(x->parent, x);
     if (element >= 0)
-        return loop_element(s->p->body, y) == element;
-    if (s->known[x->id] == y)
-        return true;
+        return loop_element(y->parent, y) == element;
     if (x->op == OP_PARAMETER || x->operand_count != y->operand_count ||
         !inst_same_operation(x, y))
         return false;
     for (uint32_t i = 0; i < x->operand_count; i++) {
-        if (!is_same(s, x->operands[i], y->operands[i]))
+        if (n->of_condition[x->operands[i]->id] != of_y[y->operands[i]->id])
             return false;
     }
-    s->known[x->id] = y;
     return true;
+}
+
+static uint32_t find_number(const Numbers *n, const Instruction *y, const uint32_t *of_y)
+{
+    uint32_t i = 0;
+    while (i < n->count && !same_value(n, n->first[i], y, of_y))
+        i++;
+    return i < n->count ? i : NO_NUMBER;
+}
+
+/* Each instruction is looked at once, its operands before it: a text may say everything twice. */
+static void number_values(Numbers *n, const Computation *condition, Arena *a)
+{
+    const Computation *body = n->p->body;
+    n->of_condition = ARENA_ARRAY(a, uint32_t, condition->instruction_count + 1);
+    n->of_body = ARENA_ARRAY(a, uint32_t, body->instruction_count + 1);
+    n->first = ARENA_ARRAY(a, const Instruction *, condition->instruction_count + 1);
+    uint32_t count;
+    Instruction **order = computation_post_order(condition, a, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t known = find_number(n, order[i], n->of_condition);
+        if (known == NO_NUMBER) {
+            known = n->count++;
+            n->first[known] = order[i];
+        }
+        n->of_condition[order[i]->id] = known;
+    }
+    order = computation_post_order(body, a, &count);
+    for (uint32_t i = 0; i < count; i++)
+        n->of_body[order[i]->id] = find_number(n, order[i], n->of_body);
 }
 
 /* Whether the condition reads anything of this role. */
@@ -86,22 +117,19 @@ const Instruction *while_asks(const WhilePlan *p, uint32_t element)
 }
 
 /* What is carried stays as it is where the element's value does not hold. */
-static bool stays(const Same *s, uint32_t element)
+static bool stays(const Numbers *n, uint32_t element)
 {
-    const Instruction *next = s->p->body->root->operands[element];
-    return next->op == OP_SELECT &&
-           loop_element(s->p->body, next->operands[2]) == element &&
+    const WhilePlan *p = n->p;
+    const Instruction *next = p->body->root->operands[element];
+    return next->op == OP_SELECT && loop_element(p->body, next->operands[2]) == element &&
            shape_same_dims(next->operands[0]->shape, next->shape) &&
-           is_same(s, s->p->more, while_asks(s->p, element));
+           n->of_body[while_asks(p, element)->id] == n->of_condition[p->more->id];
 }
 
 const char *while_find_end(WhilePlan *p, Arena *a)
 {
     const Computation *condition = inst_called(p->loop, 0);
-    Same s = {.p = p,
-              .condition = condition,
-              .known =
-                  ARENA_ARRAY(a, const Instruction *, condition->instruction_count + 1)};
+    Numbers n = {.p = p};
     p->more = of_elements(condition->root);
     p->ends_alone = p->more != NULL;
     if (!p->ends_alone) {
@@ -112,9 +140,10 @@ const char *while_find_end(WhilePlan *p, Arena *a)
     if (!while_is_rows(p, p->more->shape) || reads(p, condition, WHILE_SCALAR) ||
         !reads(p, condition, WHILE_ELEMENT))
         return "when it ends is not known of each element";
+    number_values(&n, condition, a);
     for (uint32_t i = 0; i < p->count; i++) {
         if (p->roles[i] == WHILE_FILLED ||
-            (p->roles[i] == WHILE_ELEMENT && !stays(&s, i)))
+            (p->roles[i] == WHILE_ELEMENT && !stays(&n, i)))
             return "elements change after their own end";
     }
     return NULL;
