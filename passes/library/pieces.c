@@ -47,16 +47,6 @@ static bool is_plain(const Shape *s)
     return shape_is_row_major(s) && !has_ones;
 }
 
-/* Those of `dims` ascend. */
-static bool ascends(const int64_t *dims, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        if (dims[i] < dims[i - 1])
-            return false;
-    }
-    return true;
-}
-
 /* The transposition that makes the operand, if nothing else needs it. */
 static Instruction *turned_operand(Rewriter *r, Instruction *x)
 {
@@ -93,7 +83,7 @@ static bool find_pieces(Rewriter *r, const Instruction *dot, uint32_t side, Piec
             kept[kept_count++] = from.data[first];
     }
     *out = (Pieces){t->operands[0], to};
-    return ascends(kept, kept_count) && shape_is_row_major(out->x->shape);
+    return ints_ascend((Ints){kept, kept_count}) && shape_is_row_major(out->x->shape);
 }
 
 /* With that operand: kept dimensions of the first one come before those of the second. */
