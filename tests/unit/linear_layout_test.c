@@ -148,7 +148,7 @@ static void check_inverse(const LinearMap *m, uint32_t *invertible)
     for (uint32_t x = 0; x < UINT32_C(1) << m->in_bits; x++)
         has |= UINT64_C(1) << map_apply(m, x);
     for (uint32_t v = 0; v < values; v++)
-        seen += has >> v & 1;
+        seen += (has >> v & 1) != 0;
     assert_int_equal(seen, UINT32_C(1) << map_rank(m));
     bool ok = map_invert(m, &inverse);
     assert_int_equal(ok, seen == values);
