@@ -20,6 +20,8 @@
 #define MOST_OPERATIONS 1024
 #define FEW_INSTRUCTIONS 16 /* of a fusion: its factors never take that much */
 #define MASK_OPERATIONS 4   /* of a load that may not be there, besides the load */
+#define MOST_COPIED                                                                      \
+    4096 /* elements of the factors a thread, all stages: copies are written out */
 /* Multiplications that are nothing to a device without tensor cores, either. */
 #define FEW_PRODUCTS (1 << 24)
 #define FEW_COLUMNS 64
@@ -412,6 +414,22 @@ void configure_tile(const KernelDesign *d, KernelConfig *c)
     complete_tile(d, is_open ? choose_shape(d) : 0, c);
 }
 
+/* Copies of all stages stand one behind another before the loop: LLVM takes minutes for too many. */
+static const char *copies_refused(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    int64_t threads = threads_of(c),
+            each = ceil_div((c->tile[0] + c->tile[1]) * c->depth, threads);
+    return each <= MOST_COPIED / c->stages
+               ? NULL
+               : refuse_text(d,
+                             "\"depth\" %lld and \"stages\" %lld ask a thread of %lld "
+                             "to copy %lld elements a stage; most %lld",
+                             (long long)c->depth, (long long)c->stages,
+                             (long long)threads, (long long)each,
+                             (long long)(MOST_COPIED / c->stages));
+}
+
 const char *refuse_tile(const KernelDesign *d)
 {
     const KernelConfig *c = &d->config;
@@ -428,6 +446,8 @@ const char *refuse_tile(const KernelDesign *d)
         return wrong;
     int64_t threads = threads_of(c);
     wrong = warps_refused(d, threads);
+    if (wrong == NULL)
+        wrong = copies_refused(d);
     if (wrong != NULL)
         return wrong;
     const TileMapping *m = design_tile_mapping(d, &why);
