@@ -84,10 +84,10 @@ static Value *converted(Gen *g, const Value *a, DType t)
 static Value *combined(Gen *g, const char *op, const Value *a, const Value *b)
 {
     bool is_product = strcmp(op, "multiply") == 0, is_sum = strcmp(op, "add") == 0;
-    bool is_short = dtype_info[a->type].mantissa_bits < 20;
+    bool is_coarse = dtype_info[a->type].mantissa_bits < 20;
     if (a->special || b->special ||
         (is_float(a->type) && (!may_round(a) || !may_round(b) ||
-                               (is_sum && is_short && a->depth + b->depth > 0))))
+                               (is_sum && is_coarse && a->depth + b->depth > 0))))
         return NULL;
     Value *v = emit_like(g, a, op, b);
     moved(v, a, b);
@@ -182,7 +182,8 @@ static Value *make_factor(Gen *g, DType read, DType factor, int rank, const int6
     a = b != NULL ? b : a;
     for (int n = chance(g, 30) ? 1 + (int)below(g, 2) : 0; n > 0; n--)
         a = some_step(g, a);
-    return a->special || !may_round(a) ||
+    /* f32 is multiplied as TF32 */
+    return a->special || !may_round(a) || (factor == DT_F32 && !is_short(a, 10)) ||
                    (a->depth > 0 && dtype_info[factor].mantissa_bits < 20)
                ? NULL
                : a;

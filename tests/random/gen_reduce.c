@@ -274,11 +274,6 @@ void gen_reduce_ordered(Gen *g)
                     rank, dims);
 }
 
-static bool is_short(const Value *v, int bits)
-{
-    return v->depth == 0 && v->high - v->grain <= bits;
-}
-
 /* How to multiply: what rounds operands only where nothing is lost. */
 static const char *choose_precision(Gen *g, const Value *a, const Value *b, DType out)
 {

@@ -273,7 +273,9 @@ void gen_convolution(Gen *g)
     conv_dims(&c, 2, dims);
     Value *a = same_shape(g, &left, t);
     Value *b = same_shape(g, &right, t);
+    bool is_tf32 = generate_products && t == DT_F32;
     if (a->special || b->special || !may_round(a) || !may_round(b) ||
+        (is_tf32 && (!is_short(a, 10) || !is_short(b, 10))) ||
         (a->depth + b->depth > 0 && max_depth(t) < 4))
         return;
     if (c.groups > 1 || chance(g, 20))

@@ -291,6 +291,11 @@ bool jumps(const Value *v)
     return v->depth == 0;
 }
 
+bool is_short(const Value *v, int bits)
+{
+    return v->depth == 0 && v->high - v->grain <= bits;
+}
+
 /* -- finding operands ------------------------------------------------------------------------- */
 
 static char class_letter(DType t)

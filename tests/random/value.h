@@ -90,8 +90,9 @@ const char *list(const int64_t *items, int count, char out[128]);
 void moved(Value *v, const Value *a, const Value *b);
 /* After high and grain are set from operands of this depth: exact if the type can hold it. */
 void settle(Value *v, int depth);
-bool may_round(const Value *v); /* one more rounding is allowed */
-bool jumps(const Value *v);     /* a jumping operation may read it */
+bool may_round(const Value *v);          /* one more rounding is allowed */
+bool jumps(const Value *v);              /* a jumping operation may read it */
+bool is_short(const Value *v, int bits); /* exact, and no longer than so many bits */
 
 const char *reducer(Gen *g, DType t,
                     const char *op); /* binary computation of an opcode */
