@@ -13,6 +13,7 @@
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
 #include "passes/fusion/fusion.h"
+#include "passes/simplify/rewrite.h"
 #include "passes/simplify/simplify.h"
 
 enum { MOST_INSIDE = 256 };
@@ -140,15 +141,23 @@ bool attention_region_is_closed(const AttentionRegion *r)
 
 /* The logarithm of the sum of a row's exponentials. */
 static Instruction *add_statistics(Computation *fused, const AttentionParts *p,
-                                   Instruction *const *now)
+                                   Instruction *const *now, PassContext *cx)
 {
     Instruction *sums = now[p->sums->id];
     Instruction *log = computation_add(fused, OP_LOG, sums->shape, 1, &sums, "log");
     if (p->maxima == NULL)
         return log;
+    Rewriter r = {
+        .m = fused->module, .comp = fused, .scratch = cx->scratch, .cx = cx, .at = log};
     Instruction *maxima = now[p->maxima->id];
-    if (maxima->shape != sums->shape)
-        maxima = computation_add(fused, OP_RESHAPE, sums->shape, 1, &maxima, NULL);
+    const Shape *s = maxima->shape;
+    int64_t order[VIEW_RANK], dims[VIEW_RANK];
+    attention_maxima_order(p, order);
+    for (uint32_t d = 0; d < s->rank; d++)
+        dims[d] = s->dims[order[d]];
+    if (!rw_is_identity(order, s->rank))
+        maxima = rw_transpose(&r, rw_shape(&r, s->dtype, s->rank, dims), maxima, order);
+    maxima = rw_reshape(&r, sums->shape, maxima);
     Instruction *both[] = {maxima, log};
     return computation_add(fused, OP_ADD, sums->shape, 2, both, "statistics");
 }
@@ -175,7 +184,8 @@ Instruction *attention_region_fuse(const AttentionRegion *r, bool has_statistics
     }
     fused->root = now[r->last->id];
     if (has_statistics) {
-        Instruction *leaves[] = {fused->root, add_statistics(fused, &r->a->parts, now)};
+        Instruction *leaves[] = {fused->root,
+                                 add_statistics(fused, &r->a->parts, now, cx)};
         const Shape *shapes[] = {leaves[0]->shape, leaves[1]->shape};
         fused->root = computation_add(fused, OP_TUPLE, shape_tuple(m->intern, 2, shapes),
                                       2, leaves, NULL);

@@ -57,38 +57,127 @@ static bool may_be_weights(const Instruction *x)
            attention_without_moves(x->operands[1])->op == OP_EXPONENTIAL;
 }
 
-/* Past what rounds or transposes it; dimension to[d] is the operand's d. */
-static const Instruction *base_of(const Instruction *x, int64_t to[VIEW_RANK])
+/* Which dimension of a reshape's operand each of its own is, where it only adds or drops those of size 1; -1: one of
+ * these. */
+static bool drops_ones(const Instruction *x, int64_t back[VIEW_RANK])
 {
-    for (uint32_t d = 0; d < x->shape->rank; d++)
-        to[d] = d;
-    for (; x->op == OP_CONVERT || x->op == OP_COPY || x->op == OP_TRANSPOSE;
-         x = x->operands[0]) {
-        for (uint32_t d = 0; d < x->shape->rank && x->op == OP_TRANSPOSE; d++)
-            to[d] = inst_ints(x, ATTR_DIMENSIONS).data[to[d]];
+    const Shape *s = x->shape, *of = x->op == OP_RESHAPE ? x->operands[0]->shape : NULL;
+    if (of == NULL || s->rank > VIEW_RANK || of->rank > VIEW_RANK ||
+        !rw_same_but_ones(s, of))
+        return false;
+    for (uint32_t d = 0, k = 0; d < s->rank; d++) {
+        back[d] = -1;
+        if (s->dims[d] == 1)
+            continue;
+        while (of->dims[k] == 1)
+            k++;
+        back[d] = k++;
     }
-    return x;
+    return true;
 }
 
-/* Both are do, z's dimension to_z[d] is y's d. It has the same batches in both dots; its rows are summed over in one,
- * its depth in the other. */
-static bool are_of_one(const Side *y, const Side *z, int64_t to_z[VIEW_RANK])
+/* Past what rounds or transposes it; dimension to[d] is the operand's d, -1: of size 1. */
+static const Instruction *base_of(const Instruction *x, int64_t to[VIEW_RANK])
 {
-    uint32_t rank = y->x->shape->rank;
-    int64_t of_y[VIEW_RANK], of_z[VIEW_RANK];
-    if (rank > VIEW_RANK || z->x->shape->rank != rank ||
-        y->batch.count != z->batch.count || base_of(y->x, of_y) != base_of(z->x, of_z))
-        return false;
-    for (uint32_t d = 0; d < rank; d++) {
-        for (uint32_t e = 0; e < rank; e++) {
-            if (of_y[d] == of_z[e])
-                to_z[d] = e;
-        }
-        if (is_batch(y, d) != is_batch(z, to_z[d]) ||
-            (!is_batch(y, d) && is_term(y, d) == is_term(z, to_z[d])))
+    uint32_t rank = x->shape->rank;
+    for (uint32_t d = 0; d < rank; d++)
+        to[d] = d;
+    for (;; x = x->operands[0]) {
+        int64_t ones[VIEW_RANK];
+        const int64_t *step = x->op == OP_TRANSPOSE ? inst_ints(x, ATTR_DIMENSIONS).data
+                              : drops_ones(x, ones) ? ones
+                                                    : NULL;
+        if (step == NULL && x->op != OP_CONVERT && x->op != OP_COPY)
+            return x;
+        for (uint32_t d = 0; d < rank && step != NULL; d++)
+            to[d] = to[d] < 0 ? -1 : step[to[d]];
+    }
+}
+
+/* The same elements, or the same number everywhere, as the gradient of a sum is. */
+static bool are_same(const Instruction *x, const Instruction *y)
+{
+    return x == y ||
+           (x->op == OP_BROADCAST && y->op == OP_BROADCAST &&
+            x->operands[0] == y->operands[0] && x->operands[0]->shape->rank == 0);
+}
+
+typedef enum Role { ROLE_BATCH, ROLE_ROWS, ROLE_DEPTH } Role;
+
+/* do's rows are summed over in dv, its depth in g. */
+static Role role_of(const Side *s, int64_t d, bool is_dv)
+{
+    return is_batch(s, d) ? ROLE_BATCH : is_term(s, d) == is_dv ? ROLE_ROWS : ROLE_DEPTH;
+}
+
+/* The n-th dimension of that role above size 1; -1. */
+static int64_t nth_of_role(const Side *s, Role role, bool is_dv, uint32_t n)
+{
+    for (uint32_t d = 0; d < s->x->shape->rank; d++) {
+        if (s->x->shape->dims[d] != 1 && role_of(s, d, is_dv) == role && n-- == 0)
+            return d;
+    }
+    return -1;
+}
+
+/* Of a number repeated: dimensions of a role in their order. */
+static bool match_roles(const Side *y, const Side *z, int64_t to_z[VIEW_RANK])
+{
+    uint32_t seen[3] = {0};
+    for (uint32_t d = 0; d < y->x->shape->rank; d++) {
+        Role role = role_of(y, d, true);
+        to_z[d] = -1;
+        if (y->x->shape->dims[d] == 1)
+            continue;
+        to_z[d] = nth_of_role(z, role, false, seen[role]++);
+        if (to_z[d] < 0 || z->x->shape->dims[to_z[d]] != y->x->shape->dims[d])
+            return false;
+    }
+    for (int role = 0; role < 3; role++) {
+        if (nth_of_role(z, (Role)role, false, seen[role]) >= 0)
             return false;
     }
     return true;
+}
+
+/* Both are do, z's dimension to_z[d] is y's d, but for those of size 1. It has the same batches in both dots; its rows
+ * are summed over in one, its depth in the other. */
+static bool are_of_one(const Side *y, const Side *z, int64_t to_z[VIEW_RANK])
+{
+    const Shape *s = y->x->shape, *t = z->x->shape;
+    int64_t of_y[VIEW_RANK], of_z[VIEW_RANK];
+    if (s->rank > VIEW_RANK || t->rank > VIEW_RANK || y->batch.count != z->batch.count)
+        return false;
+    if (base_of(y->x, of_y) != base_of(z->x, of_z))
+        return match_roles(y, z, to_z);
+    for (uint32_t d = 0; d < s->rank; d++) {
+        to_z[d] = -1;
+        for (uint32_t e = 0; e < t->rank && s->dims[d] != 1; e++) {
+            if (of_y[d] == of_z[e])
+                to_z[d] = e;
+        }
+        if (s->dims[d] != 1 &&
+            (to_z[d] < 0 || role_of(y, d, true) != role_of(z, to_z[d], false)))
+            return false;
+    }
+    return true;
+}
+
+/* v's batches in the order of dv's. One of size 1 is as good as another. */
+static void order_batches(const Side *y, const Side *z, const Side *v,
+                          const int64_t *to_z, int64_t *out)
+{
+    uint32_t one = 0;
+    for (size_t i = 0; i < y->batch.count; i++) {
+        int64_t d = y->batch.data[i];
+        if (y->x->shape->dims[d] != 1) {
+            out[i] = v->batch.data[ints_find(z->batch, to_z[d])];
+            continue;
+        }
+        while (v->x->shape->dims[v->batch.data[one]] != 1)
+            one++;
+        out[i] = v->batch.data[one++];
+    }
 }
 
 static const Shape *result_shape(Rewriter *r, const Side *w, const Side *v, DType dtype)
@@ -110,18 +199,42 @@ static const Shape *result_shape(Rewriter *r, const Side *w, const Side *v, DTyp
     return rw_shape(r, dtype, n, dims);
 }
 
-/* dot(w, v), with the batches in their order in dv; `y` and `z` are do in dv and in g. */
-static Instruction *add_result(Rewriter *r, const Side *w, const Side *y, const Side *z,
-                               const Side *v)
+/* The weights as the softmax has them, with its dimensions of size 1, as rows. */
+static void take_ones(Rewriter *r, Side *w)
 {
+    int64_t back[VIEW_RANK], *batch = ARENA_ARRAY(r->scratch, int64_t, VIEW_RANK),
+                             *terms = ARENA_ARRAY(r->scratch, int64_t, VIEW_RANK);
+    uint32_t n = 0;
+    int64_t column = free_dim(w);
+    if (column < 0 || !drops_ones(w->x, back) || back[column] < 0)
+        return;
+    for (size_t i = 0; i < w->batch.count; i++) {
+        batch[i] = back[w->batch.data[i]];
+        if (batch[i] < 0)
+            return;
+    }
+    Side of = {w->x->operands[0], {batch, w->batch.count}, {NULL, 0}};
+    for (uint32_t d = 0; d < of.x->shape->rank; d++) {
+        if (!is_batch(&of, d) && d != back[column])
+            terms[n++] = d;
+    }
+    of.terms = (Ints){terms, n};
+    *w = of;
+}
+
+/* dot(w, v), with the batches in their order in dv; `y` and `z` are do in dv and in g. */
+static Instruction *add_result(Rewriter *r, const Side *weights, const Side *y,
+                               const Side *z, const Side *v)
+{
+    Side own = *weights, *w = &own;
+    take_ones(r, w);
     int64_t column = free_dim(w), column_of_v = free_dim(v), batch[VIEW_RANK],
             to_z[VIEW_RANK];
     if (column < 0 || column_of_v < 0 || w->x->shape->dtype != v->x->shape->dtype ||
         w->x->shape->dims[column] != v->x->shape->dims[column_of_v] ||
         !are_of_one(y, z, to_z))
         return NULL;
-    for (size_t i = 0; i < y->batch.count; i++)
-        batch[i] = v->batch.data[ints_find(z->batch, to_z[y->batch.data[i]])];
+    order_batches(y, z, v, to_z, batch);
     const Shape *shape = result_shape(r, w, v, y->x->shape->dtype);
     if (shape == NULL)
         return NULL;
@@ -162,7 +275,7 @@ static Instruction *result_with(Rewriter *r, const AttentionDots *dots, uint32_t
         const Instruction *g = r->comp->instructions[dots->ids[i]];
         for (uint32_t side = 0; side < 2 && g != NULL && g != dv; side++) {
             Side z = side_of(g, side), v = side_of(g, !side);
-            if (attention_without_moves(z.x) != of || g->control_count != 0)
+            if (!are_same(attention_without_moves(z.x), of) || g->control_count != 0)
                 continue;
             Instruction *o = add_result(r, &w, &y, &z, &v);
             if (o != NULL)

@@ -43,6 +43,17 @@ static Instruction *converted(Body *b, Instruction *x, DType t)
     return x->shape->dtype == t ? x : rw_convert(&b->r, with_dtype(b, x->shape, t), x);
 }
 
+/* Tiles are copied from memory: an operand of a dot that repeats elements, as the gradient of a sum is, is stored. */
+static bool is_stored(const Gradient *c, const Instruction *x)
+{
+    bool is_operand = false;
+    for (uint32_t i = 0; i < c->count && x->op == OP_BROADCAST; i++) {
+        for (uint32_t side = 0; side < 2; side++)
+            is_operand |= x == attention_without_moves(c->dots[i].dot->operands[side]);
+    }
+    return is_operand;
+}
+
 /* Where an operand's elements lie, past what only moves or widens them: the kernel reads them there. */
 static bool is_base(const Gradient *c, const Instruction *x)
 {
@@ -50,8 +61,11 @@ static bool is_base(const Gradient *c, const Instruction *x)
     StridedView v;
     if (x == a->q.base || x == a->k.base || x == a->v.base || x == a->bias.base)
         return true;
-    const Instruction *y = c->g.products->operands[c->g.do_side];
-    if (!view_start(c->g.whole != NULL ? c->g.whole : y, &v))
+    const Instruction *y =
+        c->g.whole != NULL ? c->g.whole : c->g.products->operands[c->g.do_side];
+    if (is_stored(c, x) || (x->op == OP_BROADCAST && x == attention_without_moves(y)))
+        return true;
+    if (!view_start(y, &v))
         return false;
     attention_follow(&v, NULL);
     return x == v.base;

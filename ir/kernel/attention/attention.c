@@ -129,14 +129,44 @@ static bool is_same(const Mapped *a, const Mapped *b)
     return a->inst == b->inst && element_map_equal(&a->map, &b->map);
 }
 
-/* In the same order in memory, dimensions of size 1 aside. */
-static bool has_same_order(const ElementMap *a, const ElementMap *b)
+/* The maxima in the index space of the sums; false: their elements are not the same rows. */
+static bool map_maxima(const AttentionParts *p, ElementMap *out)
 {
-    bool is_same = a->count == b->count;
-    for (uint32_t i = 0; i < a->count && is_same; i++)
-        is_same = a->pieces[i].size == b->pieces[i].size &&
-                  a->pieces[i].stride == b->pieces[i].stride;
-    return is_same;
+    const ElementMap *rows = &p->rows.map;
+    *out = p->of_maxima;
+    for (uint32_t i = 0; i < out->count; i++) {
+        ViewPiece *x = &out->pieces[i];
+        int64_t step = 1;
+        uint32_t k = rows->count;
+        while (k > 0 && (rows->pieces[k - 1].size != x->size ||
+                         rows->pieces[k - 1].stride != x->stride))
+            step *= rows->pieces[--k].size;
+        if (k == 0)
+            return false;
+        x->stride = step;
+    }
+    return out->count == rows->count;
+}
+
+void attention_maxima_order(const AttentionParts *parts, int64_t *dims)
+{
+    ElementMap m;
+    uint32_t rank = parts->maxima->shape->rank;
+    int64_t steps[VIEW_RANK];
+    map_maxima(parts, &m);
+    for (uint32_t d = 0; d < rank; d++) {
+        uint32_t n, at = d;
+        const ViewPiece *x = view_pieces_of(m.pieces, m.count, d, &n);
+        int64_t step = n != 0   ? x->stride
+                       : d != 0 ? steps[at - 1] /* of size 1: it stays */
+                                : INT64_MAX;
+        for (; at > 0 && steps[at - 1] < step; at--) {
+            steps[at] = steps[at - 1];
+            dims[at] = dims[at - 1];
+        }
+        steps[at] = step;
+        dims[at] = d;
+    }
 }
 
 /* sum + exp(sink - maxima): past the addition. Without one, the sum as it is. */
@@ -186,7 +216,8 @@ static bool take_maxima(Mapped *x, const Mapped *of_sink, Attention *a)
         !match_reduction(maxima, OP_MAXIMUM, p, &reduction, &read))
         return !has_sink;
     p->maxima = reduction.inst;
-    p->has_statistics = !has_sink && has_same_order(&reduction.map, &p->rows.map);
+    p->of_maxima = reduction.map;
+    p->has_statistics = !has_sink && map_maxima(p, &(ElementMap){0});
     if (!mapped_operand(x, 0, &p->masked))
         return false;
     *x = p->masked;
@@ -524,19 +555,26 @@ bool attention_match(const Instruction *last, Attention *out)
            (match_from(&o, last, 1, out) || match_from(&o, last, 0, out));
 }
 
-static bool is_maxima(const Instruction *x, const AttentionParts *p)
+/* The operand is the maxima, moved to where the sums are. */
+static bool is_maxima(const Mapped *sum, uint32_t operand, const AttentionParts *p)
 {
-    return x == p->maxima || (x->op == OP_RESHAPE && x->operands[0] == p->maxima);
+    Mapped x;
+    ElementMap m;
+    if (!mapped_operand(sum, operand, &x))
+        return false;
+    mapped_peel(&x);
+    return x.inst == p->maxima && map_maxima(p, &m) && element_map_equal(&x.map, &m);
 }
 
 static bool is_statistic(const Instruction *x, const AttentionParts *p)
 {
     const Instruction *log = x;
+    Mapped sum;
     if (p->maxima != NULL) {
-        if (x->op != OP_ADD)
+        if (x->op != OP_ADD || !mapped_start(x, &sum))
             return false;
-        uint32_t i = is_maxima(x->operands[0], p);
-        if (!is_maxima(x->operands[!i], p))
+        uint32_t i = is_maxima(&sum, 0, p);
+        if (!is_maxima(&sum, !i, p))
             return false;
         log = x->operands[i];
     }

@@ -58,8 +58,9 @@ typedef struct AttentionParts {
     bool mask_is_negated;
     const Instruction *maxima,
         *sums;           /* reductions; no maxima where they are not taken off */
-    bool has_statistics; /* maxima, reshaped, can be added to the sums' logarithms */
+    bool has_statistics; /* maxima, moved, can be added to the sums' logarithms */
     Mapped rows;         /* the sums */
+    ElementMap of_maxima;
     const Instruction *output; /* the second dot */
     int64_t column_weight, columns;
 } AttentionParts;
@@ -89,6 +90,9 @@ bool attention_match(const Instruction *last, Attention *out);
  * of the sum of its exponentials, log(sums) + maxima; *statistics is NULL without. */
 bool attention_match_fusion(const Instruction *fusion, Attention *out,
                             const Instruction **statistics);
+
+/* Dimensions of the maxima in the order of the sums', with which they can be added to those. */
+void attention_maxima_order(const AttentionParts *parts, int64_t *dims);
 
 /* -- between the files of this recogniser ----------------------------------------------------------- */
 

@@ -542,18 +542,46 @@ static int64_t find_do_dim(const Attention *a, const AttentionGradient *x, int64
     return in_weights < 0 ? -1 : operand_dim(g, x->do_side, x->product_dims[in_weights]);
 }
 
+/* Those of size 1 are as good as each other, but each stands for one only. */
+static bool find_do_dims(const Attention *a, AttentionGradient *x)
+{
+    const Shape *o = a->parts.output->shape,
+                *y = x->products->operands[x->do_side]->shape;
+    bool is_taken[VIEW_RANK] = {false};
+    for (uint32_t d = 0; d < o->rank; d++) {
+        if (o->dims[d] == 1)
+            continue;
+        int64_t at = x->do_dims[d] = find_do_dim(a, x, d);
+        if (at < 0 || is_taken[at])
+            return false;
+        is_taken[at] = true;
+    }
+    for (uint32_t d = 0; d < o->rank; d++) {
+        if (o->dims[d] != 1)
+            continue;
+        int64_t at = find_do_dim(a, x, d);
+        if (at < 0 || is_taken[at]) {
+            for (at = 0; at < y->rank && (is_taken[at] || y->dims[at] != 1); at++)
+                ;
+        }
+        if (at == y->rank)
+            return false;
+        x->do_dims[d] = at;
+        is_taken[at] = true;
+    }
+    return true;
+}
+
 static bool find_dims(const Attention *a, AttentionGradient *x)
 {
     const Instruction *o = a->parts.output;
     uint32_t rank = o->shape->rank;
     for (uint32_t d = 0; d < a->parts.exponentials.inst->shape->rank; d++)
         x->row_dims[d] = -1;
-    if (rank > VIEW_RANK || x->products->operands[x->do_side]->shape->rank != rank)
+    if (rank > VIEW_RANK || x->products->operands[x->do_side]->shape->rank != rank ||
+        !find_do_dims(a, x))
         return false;
     for (uint32_t d = 0; d < rank; d++) {
-        x->do_dims[d] = find_do_dim(a, x, d);
-        if (x->do_dims[d] < 0)
-            return false;
         int64_t in_weights = operand_dim(o, !a->parts.v_side, d);
         if (in_weights >= 0)
             x->row_dims[in_weights] = d;
