@@ -255,25 +255,33 @@ Instruction *gradient_sum_rows(const Gradient *c, Rewriter *r, Instruction *resu
 {
     const AttentionGradient *g = &c->g;
     Instruction *x = unmoved(c, r, result);
-    int64_t dims[VIEW_RANK], depth[VIEW_RANK], rows[VIEW_RANK];
-    uint32_t rank = y->shape->rank, depths = 0, n = 0;
+    int64_t inwards[VIEW_RANK], of_do[VIEW_RANK], of_result[VIEW_RANK], depth[VIEW_RANK],
+        rows[VIEW_RANK];
+    uint32_t rank = y->shape->rank, n = 0;
     if (x == NULL)
         return NULL;
-    for (uint32_t d = 0; d < rank; d++)
-        dims[g->do_dims[d]] = d;
-    x = transposed(r, x, dims);
-    const Shape *shape = rw_shape(r, DT_F32, rank, y->shape->dims);
-    y = y->shape->dtype == DT_F32 ? y : rw_convert(r, shape, y);
-    x = rw_binary(r, OP_MULTIPLY, shape, x, y);
     Ints terms = inst_ints(g->products, g->do_side == 0 ? ATTR_LHS_CONTRACTING_DIMS
                                                         : ATTR_RHS_CONTRACTING_DIMS);
     for (uint32_t d = 0; d < rank; d++) {
-        if (ints_find(terms, d) >= 0)
-            depth[depths++] = d;
-        else
-            rows[n++] = shape->dims[d];
+        if (ints_find(terms, d) < 0) {
+            rows[n] = y->shape->dims[d];
+            inwards[n++] = d;
+        }
     }
-    return rw_sum(r, rw_shape(r, DT_F32, n, rows), x, depths, depth);
+    for (uint32_t i = 0; i < terms.count;
+         i++) { /* innermost, as in memory: sums of rows */
+        inwards[n + i] = terms.data[i];
+        depth[i] = n + i;
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        of_do[g->do_dims[d]] = d;
+    for (uint32_t d = 0; d < rank; d++)
+        of_result[d] = of_do[inwards[d]];
+    x = transposed(r, x, of_result);
+    y = transposed(r, y, inwards);
+    y = y->shape->dtype == DT_F32 ? y : rw_convert(r, x->shape, y);
+    x = rw_binary(r, OP_MULTIPLY, x->shape, x, y);
+    return rw_sum(r, rw_shape(r, DT_F32, n, rows), x, terms.count, depth);
 }
 
 /* The same in a fusion for cuDNN, from where o and do lie. */
