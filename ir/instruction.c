@@ -152,7 +152,7 @@ uint32_t inst_count_called(const Instruction *inst)
     return n;
 }
 
-/* The i-th called computation's place. Attributes are sorted by AttrId, and attrs.def lists
+/* Where the i-th called computation stands. Attributes are sorted by AttrId, and attrs.def lists
  * those that hold computations in the order in which they count as called. */
 static Computation **called_slot(const Instruction *inst, uint32_t i)
 {

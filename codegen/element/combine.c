@@ -77,7 +77,7 @@ bool combines_lanes(const Instruction *inst, const IndexExpr *const *index)
     return minor < inst->shape->rank;
 }
 
-/* A place outside the operand (window padding) counts as the initial value: it is left out. */
+/* An index outside the operand (window padding) counts as the initial value: it is left out. */
 void combine_elements(Emit *e, const Instruction *inst, const IndexExpr *const *index,
                       LLVMValueRef *out)
 {

@@ -327,7 +327,7 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
         return;
     }
     const char *outer = e->k->at;
-    LLVMMetadataRef outer_place = gx_go_to(e->k, inst->span);
+    LLVMMetadataRef outer_location = gx_go_to(e->k, inst->span);
     e->k->at = inst->name;
     switch (element_kind[inst->op]) {
     case ELEMENT_SCALAR:
@@ -378,6 +378,6 @@ void emit_element(Emit *e, const Instruction *inst, const IndexExpr *const *inde
         bug("%s (%s) cannot be emitted by element", inst->name, op_info[inst->op].name);
     }
     e->k->at = outer;
-    gx_return_to(e->k, outer_place);
+    gx_return_to(e->k, outer_location);
     memo_add(e, inst, rank, index, lanes, out, lanes);
 }

@@ -49,7 +49,7 @@ typedef struct Emit {
 Emit *emit_begin(Kernel *k, const Computation *comp, const uint32_t *parameter_args,
                  bool wide_index, uint32_t lanes);
 
-/* Whether byte offsets of all arrays of the computation, and the places that are computed on the way, fit
+/* Whether byte offsets of all arrays of the computation, and the indices that are computed on the way, fit
  * 31 bits. */
 bool computation_fits_32_bits(const Computation *comp);
 

@@ -1,4 +1,4 @@
-/* Code for index expressions: the kernel's variables, places, and the conditions that they are in range. */
+/* Code for index expressions: the kernel's variables, indices, and the conditions that they are in range. */
 #include "codegen/element/memo.h"
 #include "ir/base/bug.h"
 

@@ -321,7 +321,7 @@ static void run(Nested *n, const Instruction *inst, LLVMValueRef *out)
 }
 
 /* What parameter i's values stand behind. */
-static size_t parameter_place(const Computation *comp, int64_t parameter)
+static size_t parameter_index(const Computation *comp, int64_t parameter)
 {
     size_t at = 0;
     for (int64_t i = 0; i < parameter; i++)
@@ -336,7 +336,7 @@ static LLVMValueRef *values_of(Nested *n, const Instruction *inst)
     check_size(n, inst);
     if (inst->op == OP_PARAMETER)
         return arena_copy(n->e->arena,
-                          n->args + parameter_place(n->comp, inst->parameter),
+                          n->args + parameter_index(n->comp, inst->parameter),
                           count * sizeof *n->args);
     if (inst->op == OP_GET_TUPLE_ELEMENT) {
         size_t leaf = x->shape->first_leaf[inst_int(inst, ATTR_INDEX, 0)];

@@ -72,7 +72,7 @@ static bool has_identity(const Reducer *r, uint32_t i, double *out)
 static void begin(Reducer *r, Emit *e, const Instruction *inst, const Computation *comp,
                   uint32_t count, Instruction *const *initial)
 {
-    *r = (Reducer){.e = e, .inst = inst, .comp = comp, .count = count, .place = -1};
+    *r = (Reducer){.e = e, .inst = inst, .comp = comp, .count = count, .position = -1};
     find_components(r);
     uint32_t lanes = e->lanes;
     e->lanes = 1;
@@ -106,19 +106,19 @@ static bool asks_same(const Reducer *r, const Instruction *inst, uint32_t i)
            x->parameter % r->count == i && y->parameter % r->count == i;
 }
 
-/* All results are picked of the same element as that of `place`, or have the same value in the other one:
+/* All results are picked of the same element as that of `position`, or have the same value in the other one:
  * the element is then one of two, whichever. */
-static bool only_picks(const Reducer *r, uint32_t place)
+static bool only_picks(const Reducer *r, uint32_t position)
 {
     const Instruction *root = r->comp->root;
     if (root->op != OP_TUPLE)
         return false;
-    bool takes_first = picked(r, place) == place;
+    bool takes_first = picked(r, position) == position;
     for (uint32_t i = 0; i < r->count; i++) {
         if (picked(r, i) < 0 || (picked(r, i) == i) != takes_first)
             return false;
         const Instruction *by = root->operands[i]->operands[0],
-                          *whole = root->operands[place]->operands[0];
+                          *whole = root->operands[position]->operands[0];
         bool wider = whole->op == OP_OR &&
                      ((whole->operands[0] == by && asks_same(r, whole->operands[1], i)) ||
                       (whole->operands[1] == by && asks_same(r, whole->operands[0], i)));
@@ -143,7 +143,7 @@ static bool counts_along(const Instruction *inst, int64_t along)
     return inst->op == OP_IOTA && inst_int(inst, ATTR_IOTA_DIMENSION, 0) == along;
 }
 
-static int32_t place_of(const Reducer *r)
+static int32_t position_of(const Reducer *r)
 {
     if (r->is_simple || r->inst->op != OP_REDUCE)
         return -1;
@@ -159,7 +159,7 @@ static int32_t place_of(const Reducer *r)
 
 bool reducer_needs_order(const Reducer *r)
 {
-    return !r->is_simple && r->place < 0;
+    return !r->is_simple && r->position < 0;
 }
 
 void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
@@ -170,7 +170,7 @@ void reducer_begin(Reducer *r, Emit *e, const Instruction *inst)
                      "%s reduces %u arrays at once; kernels handle %d", inst->name, half,
                      REDUCER_MOST);
     begin(r, e, inst, inst_called(inst, 0), half, inst->operands + half);
-    r->place = place_of(r);
+    r->position = position_of(r);
     double identity;
     for (uint32_t i = 0; i < half; i++)
         r->joins_initial |= has_identity(r, i, &identity) &&

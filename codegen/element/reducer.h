@@ -24,7 +24,8 @@ typedef struct Reducer {
     DType type[REDUCER_MOST];   /* of the results */
     DType accumulator[REDUCER_MOST];
     bool joins_initial; /* the initial value joins in reducer_finish */
-    int32_t place; /* the value that says where it was picked: see reducer_begin; or -1 */
+    int32_t
+        position; /* the value that says where it was picked: see reducer_begin; or -1 */
     LLVMValueRef initial[REDUCER_MOST]; /* converted to the accumulators' types */
 } Reducer;
 

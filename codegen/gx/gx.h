@@ -144,7 +144,7 @@ void gx_mma(Kernel *k, const TensorCore *t, const LLVMValueRef *a, const LLVMVal
             const LLVMValueRef *c, LLVMValueRef *d);
 
 /* 1, 2 or 4 matrices of 8 rows of 16 bytes between shared memory and a register (i32) each: lane 8 j + i names
- * the place of row i of matrix j, the others' offsets count for nothing. linear_matrix_rows says which
+ * the offset of row i of matrix j, the others' offsets count for nothing. linear_matrix_rows says which
  * elements a lane has. stmatrix needs sm_90. */
 void gx_ldmatrix(Kernel *k, LLVMValueRef offset, uint32_t count, bool is_transposed,
                  LLVMValueRef *out);
@@ -174,8 +174,8 @@ enum {
     GX_WGMMA_REGISTERS = 4096,
     GX_TENSOR_TALL = 8192,
     GX_WGMMA_GOES_ON = 16384,
-    GX_WGMMA_PLACE = 65536,
-    GX_WGMMA_MOST_PLACE = 256, /* below */
+    GX_WGMMA_INDEX = 65536,
+    GX_WGMMA_MOST_INDEX = 256, /* below */
     GX_WGMMA_LINE = 1 << 24,
     GX_WGMMA_RIGHT_LINE = 1 << 26,
     GX_WGMMA_LINES = 4,
@@ -189,9 +189,9 @@ enum {
 void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
               const GxMatrices *a, const GxMatrices *b, LLVMValueRef *sums);
 /* The same of factors in shared memory, which goes on when this returns: until gx_wgmma_wait nobody writes what it reads,
- * and the sums are given to further ones only, of as many columns. `place`: of its sums among those that the wait gets. */
+ * and the sums are given to further ones only, of as many columns. `index`: of its sums among those that the wait gets. */
 void gx_wgmma_begin(Kernel *k, DType type, uint32_t columns, uint32_t steps,
-                    const GxMatrices *a, const GxMatrices *b, uint32_t place,
+                    const GxMatrices *a, const GxMatrices *b, uint32_t index,
                     LLVMValueRef *sums);
 /* Until `left` of those that were begun last go on at most; all `count` sums of the thread. */
 void gx_wgmma_wait(Kernel *k, uint32_t left, uint32_t count, LLVMValueRef *sums);

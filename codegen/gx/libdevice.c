@@ -95,7 +95,7 @@ const void *libdevice_bytes(const Libdevice *l, size_t *bytes)
 
 /* ---- names ---- */
 
-/* Place of `name` in the subset, or where it goes. */
+/* Index of `name` in the subset, or where it goes. */
 static size_t find_name(const Subset *s, const char *name, bool *found)
 {
     size_t low = 0, high = s->name_count;

@@ -83,8 +83,8 @@ LLVMMetadataRef gx_go_to(Kernel *k, Span span)
     return before;
 }
 
-void gx_return_to(Kernel *k, LLVMMetadataRef place)
+void gx_return_to(Kernel *k, LLVMMetadataRef location)
 {
     if (k->lines != NULL)
-        LLVMSetCurrentDebugLocation2(k->builder, place);
+        LLVMSetCurrentDebugLocation2(k->builder, location);
 }

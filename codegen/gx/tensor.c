@@ -134,14 +134,14 @@ void gx_wgmma(Kernel *k, DType type, uint32_t columns, uint32_t steps,
 }
 
 void gx_wgmma_begin(Kernel *k, DType type, uint32_t columns, uint32_t steps,
-                    const GxMatrices *a, const GxMatrices *b, uint32_t place,
+                    const GxMatrices *a, const GxMatrices *b, uint32_t index,
                     LLVMValueRef *sums)
 {
     if (a->words != NULL)
         bug("kernel %s, %s: a wgmma that goes on reads registers", k->name, k->at);
-    if (place >= GX_WGMMA_MOST_PLACE)
-        bug("kernel %s, %s: a wgmma with sums from place %u on", k->name, k->at, place);
-    wgmma(k, type, columns, steps, a, b, GX_WGMMA_GOES_ON + place * GX_WGMMA_PLACE, sums);
+    if (index >= GX_WGMMA_MOST_INDEX)
+        bug("kernel %s, %s: a wgmma with sums from index %u on", k->name, k->at, index);
+    wgmma(k, type, columns, steps, a, b, GX_WGMMA_GOES_ON + index * GX_WGMMA_INDEX, sums);
 }
 
 void gx_wgmma_wait(Kernel *k, uint32_t left, uint32_t count, LLVMValueRef *sums)

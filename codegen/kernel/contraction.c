@@ -76,9 +76,10 @@ static const IndexExpr *coordinate(const Contraction *c, LLVMValueRef first,
     return ix_mul(e->ix, emit_variable(e, v, (Range){0, (size - 1) / lanes}), lanes);
 }
 
-/* The operand's elements at a place of its side and a depth, converted; in place of padding zeros. */
-static void operand_elements(const Contraction *c, const Side *s, const IndexExpr *place,
-                             const IndexExpr *depth, LLVMValueRef *out)
+/* The operand's elements at a position of its side and a depth, converted; in place of padding zeros. */
+static void operand_elements(const Contraction *c, const Side *s,
+                             const IndexExpr *position, const IndexExpr *depth,
+                             LLVMValueRef *out)
 {
     Emit *e = c->e;
     Kernel *k = c->k;
@@ -87,7 +88,7 @@ static void operand_elements(const Contraction *c, const Side *s, const IndexExp
     const IndexExpr *index[EMIT_MOST_RANK], *at[EMIT_MOST_RANK], *symbols[EMIT_MOST_RANK],
         *constraints[2 * EMIT_MOST_RANK];
     const IndexExpr *zero = ix_const(e->ix, 0);
-    result_index(c, s == &c->y ? place : zero, s == &c->x ? place : zero, index);
+    result_index(c, s == &c->y ? position : zero, s == &c->x ? position : zero, index);
     for (uint32_t i = c->plan->symbol_count; i-- > 0;) {
         uint32_t symbol = c->plan->symbols[i];
         int64_t size = map->symbols[symbol].hi + 1;
@@ -120,13 +121,13 @@ static void read_access(const Contraction *c, const Side *s, LLVMValueRef item,
     LLVMValueRef fast = LLVMBuildMul(b, LLVMBuildURem(b, item, gx_i32(k, per_row), ""),
                                      gx_i32(k, s->lanes), "");
     LLVMValueRef slow = LLVMBuildUDiv(b, item, gx_i32(k, per_row), "");
-    LLVMValueRef place = depth_first ? slow : fast, level = depth_first ? fast : slow;
-    uint32_t place_lanes = depth_first ? 1 : s->lanes,
+    LLVMValueRef position = depth_first ? slow : fast, level = depth_first ? fast : slow;
+    uint32_t position_lanes = depth_first ? 1 : s->lanes,
              level_lanes = depth_first ? s->lanes : 1;
     LLVMValueRef ok = NULL, values[EMIT_MOST_LANES], zeros[EMIT_MOST_LANES];
     LLVMValueRef corner = emit_index(e, ix_mul(e->ix, s->tile, s->size), 0);
     const IndexExpr *at =
-        coordinate(c, corner, place, s->plan->size, s->size, place_lanes, &ok);
+        coordinate(c, corner, position, s->plan->size, s->size, position_lanes, &ok);
     const IndexExpr *depth =
         coordinate(c, first, level, c->plan->depth, c->depth, level_lanes, &ok);
     GxIf inside;
@@ -143,7 +144,7 @@ static void read_access(const Contraction *c, const Side *s, LLVMValueRef item,
     emit_if_end_or(e, &inside, values, zeros, s->lanes);
     unsigned bytes = shared_bytes(c->type);
     LLVMValueRef slot =
-        LLVMBuildAdd(b, LLVMBuildMul(b, level, gx_i32(k, s->stride), ""), place, "");
+        LLVMBuildAdd(b, LLVMBuildMul(b, level, gx_i32(k, s->stride), ""), position, "");
     for (uint32_t v = 0; v < s->lanes; v++) {
         uint32_t step = depth_first ? v * s->stride : v;
         shared_store(e, c->type, element_offset(e, s->base + step * bytes, slot, bytes),
@@ -190,14 +191,14 @@ static void load_part(const Contraction *c, const Side *s, LLVMValueRef level,
     LLVMValueRef slot =
         LLVMBuildAdd(b, LLVMBuildMul(b, level, gx_i32(k, s->stride), ""), s->local, "");
     for (uint32_t i = 0; i < s->part; i += lanes) {
-        LLVMValueRef place = element_offset(c->e, s->base + i * bytes, slot, bytes);
+        LLVMValueRef offset = element_offset(c->e, s->base + i * bytes, slot, bytes);
         if (lanes == 1) {
-            out[i] = shared_load(c->e, c->type, place);
+            out[i] = shared_load(c->e, c->type, offset);
             continue;
         }
         LLVMTypeRef type = LLVMVectorType(emit_type(k, c->type), lanes);
         unsigned align = lanes * bytes < 16 ? lanes * bytes : 16;
-        LLVMValueRef v = gx_load(k, GX_SHARED, place, type, align);
+        LLVMValueRef v = gx_load(k, GX_SHARED, offset, type, align);
         for (uint32_t j = 0; j < lanes; j++)
             out[i + j] = LLVMBuildExtractElement(b, v, gx_i32(k, j), "");
     }

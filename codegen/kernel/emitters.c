@@ -46,9 +46,9 @@ static const uint32_t *fusion_parameter_args(Arena *a, const Computation *comp)
     return args;
 }
 
-/* Places are computed in between that lie far outside every array: those of windows in the padding, and
+/* Indices are computed in between that lie far outside every array: those of windows in the padding, and
  * what slices and pads divide by. */
-static bool places_fit_32_bits(const Instruction *inst)
+static bool indices_fit_32_bits(const Instruction *inst)
 {
     const double most = INT32_MAX / 2;
     double dims = 1; /* the largest dimension at hand */
@@ -93,7 +93,7 @@ bool computation_fits_32_bits(const Computation *comp)
                 (shape_bytes(s) > INT32_MAX / 2 || shape_elements(s) > INT32_MAX / 2))
                 return false;
         }
-        if (!places_fit_32_bits(inst))
+        if (!indices_fit_32_bits(inst))
             return false;
     }
     return true;

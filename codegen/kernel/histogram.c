@@ -27,7 +27,7 @@ static void clear_position(Emit *e, const Histogram *h, LLVMValueRef at)
     gx_store(e->k, GX_SHARED, to, LLVMConstNull(h->type), h->bytes);
 }
 
-static void add_place(Emit *e, const Histogram *h, LLVMValueRef at)
+static void add_position(Emit *e, const Histogram *h, LLVMValueRef at)
 {
     Kernel *k = e->k;
     GxIf some;
@@ -102,6 +102,6 @@ Kernel *emitter_histogram(const EmitterInput *in)
     gx_barrier(k);
     count_updates(e, &h);
     gx_barrier(k);
-    for_positions(e, &h, add_place);
+    for_positions(e, &h, add_position);
     return emitter_finish(in, e);
 }

@@ -1,11 +1,11 @@
-/* Convolutions of images with features before places, on tensor cores: see ir/kernel/kinds/image_convolution.c.
+/* Convolutions of images with features before positions, on tensor cores: see ir/kernel/kinds/image_convolution.c.
  *
  *   for each so many channels: turn the patch into shared memory
  *     for each tap: wait for its filter; barrier; ask for a later one; multiply
  *   sums through shared memory to the results
  *
- * Features are the instruction's rows and places its columns, so that neighbouring sums are neighbouring places. A row
- * of the patch has the channels of a place, a row of the filter those of a feature; in both, pieces of 16 bytes are
+ * Features are the instruction's rows and positions its columns, so that neighbouring sums are neighbouring positions. A
+ * row of the patch has the channels of a position, a row of the filter those of a feature; in both, pieces of 16 bytes are
  * permuted by the row's number, so that the eight that a matrix is loaded of lie in different banks. */
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/taps.h"
@@ -16,11 +16,11 @@ enum {
     Y,
     X,
     FEATURES = 0,
-    PLACES = 1,
+    POSITIONS = 1,
     PIECE_LOG2 = 4,
     STEP_BYTES = 32,
     MATRIX = 8,      /* rows */
-    COLUMNS = 16,    /* places whose fragments are loaded together */
+    COLUMNS = 16,    /* positions whose fragments are loaded together */
     NARROW_ROW = 64, /* bytes: two rows have all banks */
     MOST_ROWS = 64,  /* of the instruction, by warp */
     MOST_PAIRS = 64,
@@ -28,11 +28,11 @@ enum {
     OUTSIDE = 1 << 29 /* a row that no image has */
 };
 
-/* A lane's part in loading 16 places: one of their rows. */
+/* A lane's part in loading 16 positions: one of their rows. */
 typedef struct Column {
     LLVMValueRef y,
-        x; /* of the window's first place; behind the image for places behind the last one */
-    LLVMValueRef row; /* of the patch: the window's first place */
+        x; /* of the window's first position; behind the image for positions behind the last one */
+    LLVMValueRef row; /* of the patch: the window's first position */
 } Column;
 
 typedef struct Image {
@@ -46,10 +46,10 @@ typedef struct Image {
     uint32_t shared;
     uint32_t taps, steps; /* of the window; of the channels */
     uint32_t rows,
-        pairs; /* a warp's instructions: along features; along places, by two */
+        pairs; /* a warp's instructions: along features; along positions, by two */
     uint32_t sum_count;
-    LLVMValueRef lane, thread, feature_tile, place_tile; /* i32 */
-    LLVMValueRef warp[2];                                /* number, by side */
+    LLVMValueRef lane, thread, feature_tile, position_tile; /* i32 */
+    LLVMValueRef warp[2];                                   /* number, by side */
     LLVMValueRef first; /* i32: the first vector of the patch, of all images' */
     Column columns[MOST_PAIRS];
 } Image;
@@ -76,20 +76,20 @@ static LLVMValueRef piece_offset(const Image *m, LLVMValueRef row, LLVMValueRef 
     return LLVMBuildShl(m->b, at, number(m->k, PIECE_LOG2), "");
 }
 
-/* Places that a window's neighbour has at the same tap follow each other: those of each remainder by the stride. */
-static LLVMValueRef patch_row(const Image *m, LLVMValueRef place)
+/* Positions that a window's neighbour has at the same tap follow each other: those of each remainder by the stride. */
+static LLVMValueRef patch_row(const Image *m, LLVMValueRef position)
 {
     int64_t stride = m->p->stride;
     if (stride == 1)
-        return place;
-    LLVMValueRef quotient = place, first = split(m->k, &quotient, stride);
+        return position;
+    LLVMValueRef quotient = position, first = split(m->k, &quotient, stride);
     return add(m->k, quotient,
                times(m->k, first, m->storage.vectors * IMAGE_VECTOR / stride));
 }
 
 /* -- the patch --------------------------------------------------------------------------------- */
 
-/* A vector of places of eight channels: from 8 rows of memory to 8 rows of the patch. */
+/* A vector of positions of eight channels: from 8 rows of memory to 8 rows of the patch. */
 static void turn_square(const Image *m, LLVMValueRef square, LLVMValueRef channel)
 {
     Kernel *k = m->k;
@@ -99,9 +99,10 @@ static void turn_square(const Image *m, LLVMValueRef square, LLVMValueRef channe
     LLVMValueRef piece = split(m->k, &square, m->storage.row_bytes / PIECE_BYTES),
                  vector = add(m->k, m->first, square), channels[IMAGE_VECTOR];
     GxIf inside;
-    gx_if_begin(k, &inside,
-                is_below(m->k, vector,
-                         p->places / (p->result_size[Y] * p->result_size[X]) * vectors));
+    gx_if_begin(
+        k, &inside,
+        is_below(m->k, vector,
+                 p->positions / (p->result_size[Y] * p->result_size[X]) * vectors));
     LLVMValueRef image = vector, at = split(m->k, &image, vectors);
     channel = add(m->k, channel, times(m->k, piece, IMAGE_VECTOR));
     LLVMValueRef row = LLVMBuildZExt(
@@ -117,9 +118,9 @@ static void turn_square(const Image *m, LLVMValueRef square, LLVMValueRef channe
     }
     for (uint32_t i = 0; i < IMAGE_VECTOR; i++) {
         LLVMValueRef value = turned_piece(k, channels, i),
-                     place =
+                     position =
                          add(m->k, times(m->k, square, IMAGE_VECTOR), number(m->k, i)),
-                     to = patch_row(m, place);
+                     to = patch_row(m, position);
         to = add(m->k, times(m->k, to, m->storage.row_bytes), piece_offset(m, to, piece));
         gx_store(k, GX_SHARED, add(m->k, to, number(m->k, m->shared)), value,
                  PIECE_BYTES);
@@ -137,7 +138,7 @@ static void turn_patch(const Image *m, LLVMValueRef channel)
     gx_loop_end(m->k, &loop, NULL);
 }
 
-/* The row behind the patch, which stands for all places outside the images. */
+/* The row behind the patch, which stands for all positions outside the images. */
 static void make_zeros(const Image *m)
 {
     GxIf own;
@@ -184,16 +185,17 @@ static void ask_filter(const void *of, LLVMValueRef step, LLVMValueRef stage)
 
 /* -- multiplying ------------------------------------------------------------------------------- */
 
-/* The lane's row among the places of `pair`. */
+/* The lane's row among the positions of `pair`. */
 static Column find_column(const Image *m, uint32_t pair)
 {
     const ImagePlan *p = m->p;
     LLVMValueRef half = LLVMBuildLShr(m->b, m->lane, number(m->k, 4), "");
     LLVMValueRef own = add(m->k, low_bits(m, m->lane, MATRIX), times(m->k, half, MATRIX));
-    LLVMValueRef place = add(m->k, times(m->k, m->place_tile, m->c->tile[PLACES]), own);
-    place = add(m->k, place, warp_begin(m, PLACES));
-    place = add(m->k, place, number(m->k, pair * COLUMNS));
-    LLVMValueRef is_there = is_below(m->k, place, p->places), row = place,
+    LLVMValueRef position =
+        add(m->k, times(m->k, m->position_tile, m->c->tile[POSITIONS]), own);
+    position = add(m->k, position, warp_begin(m, POSITIONS));
+    position = add(m->k, position, number(m->k, pair * COLUMNS));
+    LLVMValueRef is_there = is_below(m->k, position, p->positions), row = position,
                  x = split(m->k, &row, p->result_size[X]), y = row,
                  all = times(m->k, add(m->k, times(m->k, row, p->size[X]), x), p->stride);
     y = split(m->k, &y, p->result_size[Y]);
@@ -209,7 +211,8 @@ static Column find_column(const Image *m, uint32_t pair)
 }
 
 typedef struct Tap {
-    LLVMValueRef y, x, apart; /* in the window; rows of the patch from its first place */
+    LLVMValueRef y, x,
+        apart; /* in the window; rows of the patch from its first position */
 } Tap;
 
 /* Where the lane's row of a pair of columns lies, and which piece of it is the first. */
@@ -298,7 +301,7 @@ static LLVMValueRef *run_loops(const Image *m)
 
 /* -- results ----------------------------------------------------------------------------------- */
 
-/* The tile of sums lies where patch and filters did: features, with a vector more than they have places. */
+/* The tile of sums lies where patch and filters did: features, with a vector more than they have positions. */
 static void share_sums(const Image *m, LLVMValueRef *sums)
 {
     DType t = m->p->inst->shape->dtype;
@@ -307,7 +310,7 @@ static void share_sums(const Image *m, LLVMValueRef *sums)
     LLVMValueRef column = low_bits(m, m->lane, 4), row = m->lane;
     split(m->k, &row, 4);
     row = add(m->k, row, warp_begin(m, FEATURES));
-    column = add(m->k, times(m->k, column, 2), warp_begin(m, PLACES));
+    column = add(m->k, times(m->k, column, 2), warp_begin(m, POSITIONS));
     LLVMValueRef to = add(m->k, times(m->k, row, m->storage.sum_stride), column);
     to = add(m->k, times(m->k, to, bytes), number(m->k, m->shared));
     for (uint32_t i = 0; i < m->sum_count; i += 2) {
@@ -319,36 +322,37 @@ static void share_sums(const Image *m, LLVMValueRef *sums)
             LLVMValueRef v = scalar_convert_value(m->k, sums[i + j], DT_F32, t);
             both = LLVMBuildInsertElement(m->b, both, v, number(m->k, j), "");
         }
-        int64_t place = (below * m->storage.sum_stride + along) * bytes;
-        gx_store(m->k, GX_SHARED, add(m->k, to, number(m->k, place)), both,
+        int64_t offset = (below * m->storage.sum_stride + along) * bytes;
+        gx_store(m->k, GX_SHARED, add(m->k, to, number(m->k, offset)), both,
                  (unsigned)(2 * bytes));
     }
 }
 
-/* A vector of places of a feature: number `item` of the tile. */
+/* A vector of positions of a feature: number `item` of the tile. */
 static void write_vector(const Image *m, LLVMValueRef item)
 {
     Emit *e = m->e;
     const ImagePlan *p = m->p;
     const Shape *s = p->inst->shape;
-    int64_t across = m->c->tile[PLACES] / IMAGE_VECTOR, plane = s->dims[2] * s->dims[3];
+    int64_t across = m->c->tile[POSITIONS] / IMAGE_VECTOR,
+            plane = s->dims[2] * s->dims[3];
     unsigned bytes = dtype_info[s->dtype].bits / 8;
     LLVMValueRef row = item, column = split(m->k, &row, across), values[IMAGE_VECTOR];
     LLVMValueRef at = add(m->k, times(m->k, row, m->storage.sum_stride),
                           times(m->k, column, IMAGE_VECTOR));
     at = add(m->k, times(m->k, at, bytes), number(m->k, m->shared));
     LLVMTypeRef type = LLVMVectorType(emit_type(m->k, s->dtype), IMAGE_VECTOR);
-    LLVMValueRef vector = add(m->k, times(m->k, m->place_tile, across), column),
+    LLVMValueRef vector = add(m->k, times(m->k, m->position_tile, across), column),
                  feature =
                      add(m->k, times(m->k, m->feature_tile, m->c->tile[FEATURES]), row);
     GxIf inside;
-    emit_if_begin(e, &inside, is_below(m->k, vector, p->places / IMAGE_VECTOR));
+    emit_if_begin(e, &inside, is_below(m->k, vector, p->positions / IMAGE_VECTOR));
     LLVMValueRef sums = gx_load(m->k, GX_SHARED, at, type, PIECE_BYTES);
     for (uint32_t i = 0; i < IMAGE_VECTOR; i++)
         values[i] = LLVMBuildExtractElement(m->b, sums, number(m->k, i), "");
     const IndexExpr *index[EMIT_MOST_RANK],
         *v = emit_variable(e, to_index(e, vector),
-                           (Range){0, p->places / IMAGE_VECTOR - 1}),
+                           (Range){0, p->positions / IMAGE_VECTOR - 1}),
         *f = emit_variable(e, to_index(e, feature), (Range){0, p->features - 1}),
         *image = ix_floordiv(e->ix, v, plane / IMAGE_VECTOR);
     v = ix_mul(e->ix, ix_mod(e->ix, v, plane / IMAGE_VECTOR), IMAGE_VECTOR);
@@ -369,7 +373,7 @@ static void write_results(const Image *m, LLVMValueRef *sums)
     gx_barrier(m->k);
     share_sums(m, sums);
     gx_barrier(m->k);
-    int64_t items = m->c->tile[FEATURES] * m->c->tile[PLACES] / IMAGE_VECTOR;
+    int64_t items = m->c->tile[FEATURES] * m->c->tile[POSITIONS] / IMAGE_VECTOR;
     gx_loop_begin(m->k, &loop, m->thread, number(m->k, items),
                   number(m->k, m->k->block[0]), NULL, 0);
     emit_scope_begin(m->e);
@@ -380,27 +384,27 @@ static void write_results(const Image *m, LLVMValueRef *sums)
 
 /* -- the kernel -------------------------------------------------------------------------------- */
 
-/* The first place that the block's windows read, whole vectors from the first image on; less than 0: before it. */
+/* The first position that the block's windows read, whole vectors from the first image on; less than 0: before it. */
 static LLVMValueRef first_vector(const Image *m)
 {
     const ImagePlan *p = m->p;
-    LLVMValueRef row = times(m->k, m->place_tile, m->c->tile[PLACES]),
+    LLVMValueRef row = times(m->k, m->position_tile, m->c->tile[POSITIONS]),
                  x = split(m->k, &row, p->result_size[X]);
-    LLVMValueRef place =
+    LLVMValueRef position =
         times(m->k, add(m->k, times(m->k, row, p->size[X]), x), p->stride);
-    place = LLVMBuildSub(m->b, place, number(m->k, p->near), "");
-    return LLVMBuildAShr(m->b, place, number(m->k, 3), "");
+    position = LLVMBuildSub(m->b, position, number(m->k, p->near), "");
+    return LLVMBuildAShr(m->b, position, number(m->k, 3), "");
 }
 
-static void find_places(Image *m)
+static void find_positions(Image *m)
 {
     LLVMValueRef block = gx_ctaid(m->k, 0), warp;
     m->thread = gx_tid(m->k, 0);
     m->lane = gx_lane(m->k);
     m->feature_tile = split(m->k, &block, m->p->features / m->c->tile[FEATURES]);
-    m->place_tile = block;
+    m->position_tile = block;
     warp = LLVMBuildLShr(m->b, m->thread, number(m->k, 5), "");
-    m->warp[PLACES] = split(m->k, &warp, m->c->warps[PLACES]);
+    m->warp[POSITIONS] = split(m->k, &warp, m->c->warps[POSITIONS]);
     m->warp[FEATURES] = warp;
     m->first = first_vector(m);
     for (uint32_t i = 0; i < m->pairs; i++)
@@ -418,7 +422,7 @@ Kernel *emitter_image_convolution(const EmitterInput *in)
                .taps = (uint32_t)(p->window[Y] * p->window[X]),
                .steps = (uint32_t)(p->channels / c->depth),
                .rows = (uint32_t)(c->tile[FEATURES] / c->warps[FEATURES] / (2 * MATRIX)),
-               .pairs = (uint32_t)(c->tile[PLACES] / c->warps[PLACES] / COLUMNS)};
+               .pairs = (uint32_t)(c->tile[POSITIONS] / c->warps[POSITIONS] / COLUMNS)};
     m.k = m.e->k;
     m.b = m.k->builder;
     m.k->at = p->inst->name;
@@ -426,7 +430,7 @@ Kernel *emitter_image_convolution(const EmitterInput *in)
     m.sum_count = m.rows * 2 * m.pairs * SUMS;
     image_storage(in->design, &m.storage);
     m.shared = gx_shared_alloc(m.k, m.storage.bytes, 128);
-    find_places(&m);
+    find_positions(&m);
     write_results(&m, run_loops(&m));
     return emitter_finish(in, m.e);
 }

@@ -34,7 +34,7 @@ LLVMValueRef radix_word_at(const Radix *r, uint32_t base, LLVMValueRef index);
 LLVMValueRef radix_load_word(const Radix *r, uint32_t base, LLVMValueRef index);
 void radix_store_word(const Radix *r, uint32_t base, LLVMValueRef index, LLVMValueRef v);
 /* The index of element `at` of the row. */
-void radix_place(const Radix *r, const IndexExpr *at, const IndexExpr **out);
+void radix_index(const Radix *r, const IndexExpr *at, const IndexExpr **out);
 
 /* The tile begins here; so many elements (i32) follow. may_end: before the tile does. */
 void radix_set_tile(Radix *r, LLVMValueRef first, LLVMValueRef remaining, bool may_end);

@@ -263,7 +263,7 @@ static LLVMValueRef count_up_to(const Radix *r, LLVMValueRef range)
     const RadixPlan *p = r->plan;
     uint32_t rank = p->shape->rank, next = 0;
     const IndexExpr *of_row[EMIT_MOST_RANK], *index[EMIT_MOST_RANK];
-    radix_place(r, ix_const(e->ix, 0), of_row);
+    radix_index(r, ix_const(e->ix, 0), of_row);
     for (uint32_t d = 0; d < rank; d++) {
         if (d != p->along)
             index[next++] = of_row[d];

@@ -1,7 +1,7 @@
 /* A tile of a step of a radix sort: its elements are loaded, get their ranks among those of the same digit, and are
  * stored through shared memory, where elements of one digit come to lie side by side. Which digit an element is of, that
  * is stored, says where in its warp's slots digits begin: to lay down each element's digit, too, would be another store
- * to a place that lies anywhere. */
+ * to slots that lie anywhere. */
 #include "codegen/kernel/radix.h"
 #include "codegen/kernel/threads.h"
 
@@ -21,7 +21,7 @@ void radix_store_word(const Radix *r, uint32_t base, LLVMValueRef index, LLVMVal
     gx_store(r->e->k, GX_SHARED, radix_word_at(r, base, index), v, 4);
 }
 
-void radix_place(const Radix *r, const IndexExpr *at, const IndexExpr **out)
+void radix_index(const Radix *r, const IndexExpr *at, const IndexExpr **out)
 {
     Emit *e = r->e;
     const IndexExpr *row = r->row;
@@ -98,7 +98,7 @@ static void load_accesses(const Radix *r, uint32_t array, bool is_guarded,
         LLVMValueRef n = number_of(r, a);
         LLVMValueRef at = LLVMBuildAdd(k->builder, r->first, to_index(e, n), "");
         emit_if_begin(e, &guard, is_guarded ? exists(r, n) : NULL);
-        radix_place(r, emit_variable(e, at, (Range){0, r->plan->size - 1}), index);
+        radix_index(r, emit_variable(e, at, (Range){0, r->plan->size - 1}), index);
         emit_element(e, r->plan->inst->operands[array], index, &v[a]);
         k->at = r->plan->inst->name;
         emit_if_end_or(e, &guard, &v[a], &behind, 1);
@@ -166,7 +166,7 @@ static void find_peers(const Radix *r, const LLVMValueRef *digits, LLVMValueRef 
     gx_loop_end(k, &loop, next);
 }
 
-static LLVMValueRef count_place(const Radix *r, LLVMValueRef digit)
+static LLVMValueRef count_offset(const Radix *r, LLVMValueRef digit)
 {
     LLVMBuilderRef b = r->e->k->builder;
     LLVMValueRef bytes = LLVMBuildMul(b, digit, gx_i32(r->e->k, 4), "");
@@ -184,7 +184,7 @@ void radix_clear_counts(const Radix *r)
     LLVMValueRef lane = gx_lane(k);
     for (uint32_t i = 0; i < RADIX_DIGITS; i += TARGET_WARP) {
         LLVMValueRef digit = LLVMBuildAdd(k->builder, lane, gx_i32(k, i), "");
-        gx_store(k, GX_SHARED, count_place(r, digit), gx_i32(k, 0), 4);
+        gx_store(k, GX_SHARED, count_offset(r, digit), gx_i32(k, 0), 4);
     }
     gx_syncwarp(k);
 }
@@ -204,7 +204,7 @@ static void rank(const Radix *r, const LLVMValueRef *digits, LLVMValueRef *ranks
     find_peers(r, digits, peers);
     for (uint32_t a = 0; a < r->accesses; a++) {
         GxIf is_last;
-        LLVMValueRef at = count_place(r, digits[a]);
+        LLVMValueRef at = count_offset(r, digits[a]);
         LLVMValueRef before = gx_load(k, GX_SHARED, at, i32, 4);
         gx_syncwarp(k);
         ranks[a] = LLVMBuildAdd(b, before,
@@ -309,7 +309,7 @@ static void find_slots(const Radix *r, const LLVMValueRef *digits,
     LLVMBuilderRef b = k->builder;
     for (uint32_t a = 0; a < r->accesses; a++) {
         LLVMValueRef begins =
-            gx_load(k, GX_SHARED, count_place(r, digits[a]), gx_int_type(k, 32), 4);
+            gx_load(k, GX_SHARED, count_offset(r, digits[a]), gx_int_type(k, 32), 4);
         slots[a] = LLVMBuildAdd(b, begins, ranks[a], "");
     }
 }
@@ -340,7 +340,7 @@ static void store_accesses(const Radix *r, uint32_t array, bool is_guarded)
         emit_if_begin(e, &guard, is_guarded ? exists(r, slot) : NULL);
         LLVMValueRef to = radix_load_word(r, r->shifts, digit_number(r, a, later));
         to = LLVMBuildAdd(b, to, slot, "");
-        radix_place(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}),
+        radix_index(r, emit_variable(e, to_index(e, to), (Range){0, r->plan->size - 1}),
                     index);
         LLVMValueRef v =
             shared_load(e, t, element_offset(e, r->base, slot, shared_bytes(t)));

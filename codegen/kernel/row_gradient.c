@@ -2,10 +2,10 @@
  *
  *   for each image of the group, some rows of the second operand:
  *     those, and rows of the image, are asked for; the patch is made of these
- *     for each stride of rows of a window: all places are multiplied
+ *     for each stride of rows of a window: all positions are multiplied
  *   sums to the results
  *
- * Both factors are summed over places, which are rows of their matrices. */
+ * Both factors are summed over positions, which are rows of their matrices. */
 #include "codegen/kernel/threads.h"
 #include "codegen/kernel/wide.h"
 
@@ -17,33 +17,33 @@ typedef struct Gradient {
     uint32_t factor; /* bytes of shared memory: where the second operand begins */
 } Gradient;
 
-/* Eight features of a place at a time. */
+/* Eight features of a position at a time. */
 static void ask_factor(const Gradient *g, LLVMValueRef image, LLVMValueRef row)
 {
     const Wide *w = &g->wide;
     const GradientPlan *p = g->p;
     GxLoop loop;
     int64_t across = w->c->tile[FEATURES] / WARPGROUP_PIECE;
-    LLVMValueRef place = each_begin(w, &loop, across * g->storage.terms),
-                 piece = split(w->k, &place, across);
+    LLVMValueRef position = each_begin(w, &loop, across * g->storage.terms),
+                 piece = split(w->k, &position, across);
     LLVMValueRef from =
         wide_sum(w, widened(w, g->group), p->group_step,
                  add(w->k, times(w->k, w->feature_tile, w->c->tile[FEATURES]),
                      times(w->k, piece, WARPGROUP_PIECE)));
     LLVMValueRef steps[] = {gx_i64(w->k, (uint64_t)p->image_step),
-                            gx_i64(w->k, (uint64_t)p->place_step)},
-                 places = add(w->k, times(w->k, row, p->of.result_size[X]), place);
+                            gx_i64(w->k, (uint64_t)p->position_step)},
+                 in_image = add(w->k, times(w->k, row, p->of.result_size[X]), position);
     from =
         LLVMBuildAdd(w->b, from, LLVMBuildMul(w->b, widened(w, image), steps[0], ""), "");
-    from = LLVMBuildAdd(w->b, from, LLVMBuildMul(w->b, widened(w, places), steps[1], ""),
-                        "");
+    from = LLVMBuildAdd(w->b, from,
+                        LLVMBuildMul(w->b, widened(w, in_image), steps[1], ""), "");
     gx_copy_async(w->k, wide_argument(w, 1), byte_of(w, from),
-                  wide_filter_offset(w, number(w->k, g->factor), place, piece),
+                  wide_filter_offset(w, number(w->k, g->factor), position, piece),
                   PIECE_BYTES, NULL);
     gx_loop_end(w->k, &loop, NULL);
 }
 
-/* Products of all places of a step: by wgmma a call for each stride of rows. */
+/* Products of all positions of a step: by wgmma a call for each stride of rows. */
 static int64_t products_of(const Gradient *g)
 {
     return g->p->of.core == NULL ? g->storage.calls : 1;
@@ -61,9 +61,9 @@ static void multiply(Gradient *g, int64_t call, LLVMValueRef *sums)
     Wide *w = &g->wide;
     LLVMValueRef row = add(w->k, times(w->k, w->group[ROWS], g->storage.calls),
                            number(w->k, call)),
-                 place = times(w->k, row, w->storage.pitch);
+                 position = times(w->k, row, w->storage.pitch);
     GxMatrices a = wide_filter(w, number(w->k, g->factor), true),
-               b = {.offset = patch_offset(w, place, number(w->k, 0)),
+               b = {.offset = patch_offset(w, position, number(w->k, 0)),
                     .lead = WARPGROUP_PIECE * PIECE_BYTES,
                     .stride = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .is_transposed = true};
@@ -102,8 +102,8 @@ static LLVMValueRef octet_offset(const Wide *w, LLVMValueRef octet, LLVMValueRef
                  call =
                      LLVMBuildSelect(w->b, is_there, octet, number(w->k, count - 1), ""),
                  chunk = split(w->k, &call, columns);
-    LLVMValueRef place = add(w->k, times(w->k, call, w->storage.pitch), in);
-    return times(w->k, add(w->k, place, times(w->k, chunk, w->storage.chunk)),
+    LLVMValueRef position = add(w->k, times(w->k, call, w->storage.pitch), in);
+    return times(w->k, add(w->k, position, times(w->k, chunk, w->storage.chunk)),
                  PIECE_BYTES);
 }
 
@@ -170,13 +170,13 @@ void wide_gradient_write(const Wide *w, const WideTap *tap, LLVMValueRef sum)
     const struct {
         int64_t dim;
         LLVMValueRef at;
-    } places[] = {{l->out_feature, tap->feature},
-                  {l->out_spatial[Y], tap->row},
-                  {l->out_spatial[X], tap->column},
-                  {l->out_batch, tap->channel}};
+    } positions[] = {{l->out_feature, tap->feature},
+                     {l->out_spatial[Y], tap->row},
+                     {l->out_spatial[X], tap->column},
+                     {l->out_batch, tap->channel}};
     for (int i = 0; i < 4; i++)
-        index[places[i].dim] = emit_variable(e, to_index(e, places[i].at),
-                                             (Range){0, s->dims[places[i].dim] - 1});
+        index[positions[i].dim] = emit_variable(
+            e, to_index(e, positions[i].at), (Range){0, s->dims[positions[i].dim] - 1});
     LLVMValueRef value = scalar_convert_value(w->k, sum, DT_F32, s->dtype);
     emit_preset(e, hero, &value);
     emit_result(e, w->in->fusion, 0, index);

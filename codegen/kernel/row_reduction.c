@@ -83,7 +83,7 @@ static void combine_in_order(Kernel *k, const Reducer *reducer, const Team *team
                              uint32_t mask, LLVMValueRef *values, LLVMValueRef *other)
 {
     LLVMBuilderRef b = k->builder;
-    int32_t position = reducer->place;
+    int32_t position = reducer->position;
     bool is_partial = team->active < team->threads;
     LLVMValueRef lower[REDUCER_MOST], bits = gx_i32(k, mask);
     if (position < 0 || is_partial) {

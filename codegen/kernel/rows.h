@@ -23,7 +23,7 @@ typedef struct Rows {
     DistributionKept kept;
 } Rows;
 
-/* The kernel without code, and this thread's place in its group; the row is not set yet. */
+/* The kernel without code, and this thread's index in its group; the row is not set yet. */
 Rows rows_begin(const EmitterInput *in);
 /* Accesses of `lanes` columns, one item each. user is body's. */
 void rows_for_columns(Rows *r, bool in_order, DistributionFn *body, const void *user,

@@ -10,7 +10,7 @@ typedef struct Scatter {
     int64_t owners; /* threads that share the positions of one walk */
 } Scatter;
 
-/* The index vector's place from an update's index: all but the vector's own dimension. */
+/* Where the index vector lies, from an update's index: all but the vector's own dimension. */
 void scatter_indices_position(const Scatter *s, const IndexExpr *const *update,
                               const IndexExpr **out);
 /* Where an update's element goes, and whether its window fits (NULL: always). `bound`: the same of the

@@ -1,11 +1,11 @@
-/* Scatters of many updates into few positions: a block takes the places of one index of the batching dimensions into
+/* Scatters of many updates into few positions: a block takes the positions of one index of the batching dimensions into
  * shared memory, combines all their updates there, and writes them back. Where the order matters a block is one
  * warp: lanes that meet in one position first put theirs together, always in the same way. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/kernel/threads.h"
 #include "ir/base/divide.h"
 
-typedef struct Places {
+typedef struct Positions {
     Emit *e;
     const Scatter *s;
     const ScatterPlan *p;
@@ -14,16 +14,16 @@ typedef struct Places {
     unsigned bytes;
     uint32_t base;
     LLVMValueRef tid; /* i32 */
-} Places;
+} Positions;
 
-static LLVMValueRef as_i32(const Places *a, LLVMValueRef v)
+static LLVMValueRef as_i32(const Positions *a, LLVMValueRef v)
 {
     LLVMTypeRef i32 = gx_int_type(a->e->k, 32);
     return LLVMTypeOf(v) == i32 ? v : LLVMBuildTrunc(a->e->k->builder, v, i32, "");
 }
 
 /* The index of the array at position `number` of the block's own. */
-static void index_of_position(const Places *a, const IndexExpr *number,
+static void index_of_position(const Positions *a, const IndexExpr *number,
                               const IndexExpr **out)
 {
     const ScatterPlan *p = a->p;
@@ -43,7 +43,7 @@ static void index_of_position(const Places *a, const IndexExpr *number,
 }
 
 /* All positions between the array and shared memory. What the array holds at first may be computed. */
-static void move_positions(const Places *a, bool stores)
+static void move_positions(const Positions *a, bool stores)
 {
     Emit *e = a->e;
     Kernel *k = e->k;
@@ -76,7 +76,7 @@ static void move_positions(const Places *a, bool stores)
     gx_loop_end(k, &loop, NULL);
 }
 
-static LLVMValueRef combined(const Places *a, LLVMValueRef x, LLVMValueRef y)
+static LLVMValueRef combined(const Positions *a, LLVMValueRef x, LLVMValueRef y)
 {
     LLVMValueRef args[2] = {x, y}, out;
     emit_computation(a->e, inst_called(a->p->inst, 0), args, &out);
@@ -89,7 +89,7 @@ typedef struct Update {
 } Update;
 
 /* The lanes whose updates go where this lane's does, as bits: by each bit of the position. */
-static LLVMValueRef find_peers(const Places *a, const Update *u)
+static LLVMValueRef find_peers(const Positions *a, const Update *u)
 {
     Kernel *k = a->e->k;
     LLVMValueRef peers = gx_ballot(k, u->ok);
@@ -99,7 +99,7 @@ static LLVMValueRef find_peers(const Places *a, const Update *u)
 }
 
 /* Updates of one position are put together by the first lane that has one, in the order of the lanes: seldom many. */
-static LLVMValueRef meet(const Places *a, const Update *u, LLVMValueRef *is_first)
+static LLVMValueRef meet(const Positions *a, const Update *u, LLVMValueRef *is_first)
 {
     Kernel *k = a->e->k;
     LLVMBuilderRef b = k->builder;
@@ -126,7 +126,7 @@ static LLVMValueRef meet(const Places *a, const Update *u, LLVMValueRef *is_firs
     return state[0];
 }
 
-static void combine_in_warp(const Places *a, const Update *u)
+static void combine_in_warp(const Positions *a, const Update *u)
 {
     Emit *e = a->e;
     Kernel *k = e->k;
@@ -140,7 +140,7 @@ static void combine_in_warp(const Places *a, const Update *u)
     gx_barrier(k);
 }
 
-static void combine_by_atomics(const Places *a, const Update *u)
+static void combine_by_atomics(const Positions *a, const Update *u)
 {
     Emit *e = a->e;
     GxIf fits;
@@ -154,7 +154,7 @@ static void combine_by_atomics(const Places *a, const Update *u)
 }
 
 /* An update for each thread; `step` (of index_type) may be behind the last one. */
-static void read_update(const Places *a, LLVMValueRef step, Update *out)
+static void read_update(const Positions *a, LLVMValueRef step, Update *out)
 {
     const ScatterPlan *p = a->p;
     Emit *e = a->e;
@@ -174,7 +174,7 @@ static void read_update(const Places *a, LLVMValueRef step, Update *out)
 }
 
 /* All of them, several of a thread read before the first is put where it goes. */
-static void take_updates(const Places *a)
+static void take_updates(const Positions *a)
 {
     Emit *e = a->e;
     Kernel *k = e->k;
@@ -217,7 +217,8 @@ Kernel *emit_scatter_shared(const Scatter *s)
     const ScatterPlan *p = s->plan;
     Emit *e = emitter_begin(s->in);
     Kernel *k = e->k;
-    Places a = {.e = e, .s = s, .p = p, .type = p->operand->dtype, .tid = gx_tid(k, 0)};
+    Positions a = {
+        .e = e, .s = s, .p = p, .type = p->operand->dtype, .tid = gx_tid(k, 0)};
     take_scalar(e, s->in);
     a.bytes = shared_bytes(a.type);
     a.base = gx_shared_alloc(k, (uint64_t)(p->positions * a.bytes), a.bytes);

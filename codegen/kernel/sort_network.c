@@ -29,7 +29,7 @@ void sort_allocate(SortNetwork *s)
     s->positions = gx_shared_alloc(s->e->k, slots * 4, 4);
 }
 
-static LLVMValueRef place_of(SortNetwork *s, uint32_t array, LLVMValueRef slot)
+static LLVMValueRef offset_of(SortNetwork *s, uint32_t array, LLVMValueRef slot)
 {
     return element_offset(s->e, s->base[array], slot,
                           shared_bytes(s->order->type[array]));
@@ -40,7 +40,7 @@ void sort_load(SortNetwork *s, LLVMValueRef slot, LLVMValueRef *out,
 {
     Kernel *k = s->e->k;
     for (uint32_t n = 0; n < s->order->count; n++)
-        out[n] = shared_load(s->e, s->order->type[n], place_of(s, n, slot));
+        out[n] = shared_load(s->e, s->order->type[n], offset_of(s, n, slot));
     *position = gx_load(k, GX_SHARED, element_offset(s->e, s->positions, slot, 4),
                         gx_int_type(k, 32), 4);
 }
@@ -49,7 +49,7 @@ void sort_store(SortNetwork *s, LLVMValueRef slot, const LLVMValueRef *v,
                 LLVMValueRef position)
 {
     for (uint32_t n = 0; n < s->order->count; n++)
-        shared_store(s->e, s->order->type[n], place_of(s, n, slot), v[n]);
+        shared_store(s->e, s->order->type[n], offset_of(s, n, slot), v[n]);
     gx_store(s->e->k, GX_SHARED, element_offset(s->e, s->positions, slot, 4), position,
              4);
 }

@@ -132,11 +132,12 @@ static void ask_y(const TapGradient *g, const Step *x, uint32_t octet)
     to = add(k, to, piece_at(g));
     gx_loop_begin(k, &loop, g->first, number(k, w->c->tile[COLUMNS]),
                   number(k, g->at_once), NULL, 0);
-    LLVMValueRef place = widened(w, add(k, first, loop.index)),
-                 at = LLVMBuildAdd(
-                     w->b, from,
-                     LLVMBuildMul(w->b, place, gx_i64(k, (uint64_t)p->place_step), ""),
-                     "");
+    LLVMValueRef position = widened(w, add(k, first, loop.index)),
+                 at =
+                     LLVMBuildAdd(w->b, from,
+                                  LLVMBuildMul(w->b, position,
+                                               gx_i64(k, (uint64_t)p->position_step), ""),
+                                  "");
     gx_copy_async(k, wide_argument(w, 1), byte_of(w, at),
                   add(k, to, times(k, loop.index, s->octets * GRADIENT_OCTET)),
                   PIECE_BYTES, NULL);
@@ -158,20 +159,20 @@ static void ask(const TapGradient *g, LLVMValueRef step)
     gx_copy_commit(k);
 }
 
-/* Taps side by side are columns of the product, one octet of places behind the other. */
+/* Taps side by side are columns of the product, one octet of positions behind the other. */
 static void multiply(const TapGradient *g, const Step *x, LLVMValueRef *sums)
 {
     const Wide *w = &g->wide;
     Kernel *k = w->k;
     const TapGradientStorage *s = &g->storage;
-    int64_t place = s->octets * GRADIENT_OCTET, columns = w->c->tile[COLUMNS] / s->parts,
+    int64_t lead = s->octets * GRADIENT_OCTET, columns = w->c->tile[COLUMNS] / s->parts,
             count = s->sum_columns / 2;
     uint32_t steps = (uint32_t)(columns * s->octets / 2);
     GxMatrices a = {.lead = (uint32_t)s->y_bytes,
                     .stride = GRADIENT_OCTET,
                     .line = GRADIENT_LINE,
                     .is_transposed = true},
-               b = {.lead = (uint32_t)place,
+               b = {.lead = (uint32_t)lead,
                     .stride = (uint32_t)(s->octets == 2 ? GRADIENT_OCTET
                                                         : w->p->stride * GRADIENT_OCTET),
                     .line = GRADIENT_LINE,
@@ -183,8 +184,8 @@ static void multiply(const TapGradient *g, const Step *x, LLVMValueRef *sums)
                                number(k, w->shared)),
                      y = add(k, times(k, x->buffer, s->y_bytes), number(k, g->y));
         for (int64_t j = 0; j < s->parts; j++) {
-            a.offset = add(k, y, number(k, j * columns * place));
-            b.offset = add(k, row, number(k, j * columns * place * w->p->stride));
+            a.offset = add(k, y, number(k, j * columns * lead));
+            b.offset = add(k, row, number(k, j * columns * lead * w->p->stride));
             gx_wgmma_begin(k, w->p->inst->operands[0]->shape->dtype,
                            (uint32_t)s->sum_columns, steps, &a, &b, (uint32_t)(i * count),
                            &sums[i * count]);

@@ -14,14 +14,16 @@ LLVMTypeRef piece_type(Kernel *k)
     return LLVMVectorType(gx_int_type(k, 32), PIECE_WORDS);
 }
 
-/* Two channels of a place. */
-static LLVMValueRef turned_word(Kernel *k, const LLVMValueRef *channels, uint32_t place)
+/* Two channels of a position. */
+static LLVMValueRef turned_word(Kernel *k, const LLVMValueRef *channels,
+                                uint32_t position)
 {
     LLVMTypeRef pair = LLVMVectorType(gx_int_type(k, 16), 2);
-    LLVMValueRef halves[2], which[2] = {number(k, place % 2), number(k, 2 + place % 2)};
+    LLVMValueRef halves[2],
+        which[2] = {number(k, position % 2), number(k, 2 + position % 2)};
     for (uint32_t i = 0; i < 2; i++) {
         LLVMValueRef x =
-            LLVMBuildExtractElement(k->builder, channels[i], number(k, place / 2), "");
+            LLVMBuildExtractElement(k->builder, channels[i], number(k, position / 2), "");
         halves[i] = LLVMBuildBitCast(k->builder, x, pair, "");
     }
     LLVMValueRef both = LLVMBuildShuffleVector(k->builder, halves[0], halves[1],
@@ -29,12 +31,13 @@ static LLVMValueRef turned_word(Kernel *k, const LLVMValueRef *channels, uint32_
     return LLVMBuildBitCast(k->builder, both, gx_int_type(k, 32), "");
 }
 
-LLVMValueRef turned_piece(Kernel *k, const LLVMValueRef *channels, uint32_t place)
+LLVMValueRef turned_piece(Kernel *k, const LLVMValueRef *channels, uint32_t position)
 {
     LLVMValueRef piece = LLVMGetUndef(piece_type(k));
     for (uint32_t i = 0; i < PIECE_WORDS; i++)
-        piece = LLVMBuildInsertElement(
-            k->builder, piece, turned_word(k, &channels[2 * i], place), number(k, i), "");
+        piece = LLVMBuildInsertElement(k->builder, piece,
+                                       turned_word(k, &channels[2 * i], position),
+                                       number(k, i), "");
     return piece;
 }
 

@@ -35,9 +35,9 @@ LLVMValueRef split(Kernel *k, LLVMValueRef *quotient, int64_t n);
 #define PIECE_WORDS 4
 
 LLVMTypeRef piece_type(Kernel *k);
-/* `channels`: eight pieces of neighbouring places, each of another channel. Gives a piece of place `place` (0 to 7): its
- * eight channels. */
-LLVMValueRef turned_piece(Kernel *k, const LLVMValueRef *channels, uint32_t place);
+/* `channels`: eight pieces of neighbouring positions, each of another channel. Gives a piece of position `position` (0 to
+ * 7): its eight channels. */
+LLVMValueRef turned_piece(Kernel *k, const LLVMValueRef *channels, uint32_t position);
 
 /* -- loops --------------------------------------------------------------------------------------- */
 

@@ -107,7 +107,7 @@ static void load_slots(TopK *t, const IndexExpr *row)
     sort_each_end(net, &loop);
 }
 
-static LLVMValueRef count_place(const TopK *t)
+static LLVMValueRef count_offset(const TopK *t)
 {
     return gx_i32(t->network.e->k, t->counter);
 }
@@ -119,7 +119,7 @@ static void set_count(const TopK *t, LLVMValueRef count)
     GxIf first;
     gx_if_begin(k, &first,
                 LLVMBuildICmp(k->builder, LLVMIntEQ, gx_tid(k, 0), gx_i32(k, 0), ""));
-    gx_store(k, GX_SHARED, count_place(t), count, 4);
+    gx_store(k, GX_SHARED, count_offset(t), count, 4);
     gx_if_end(k, &first, NULL, 0, NULL);
 }
 
@@ -138,7 +138,7 @@ static void take(TopK *t, LLVMValueRef v, LLVMValueRef position, bool asks)
     Kernel *k = net->e->k;
     GxIf fits;
     LLVMValueRef slot =
-        gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, count_place(t), gx_i32(k, 1));
+        gx_atomic(k, GX_ATOMIC_ADD, GX_SHARED, count_offset(t), gx_i32(k, 1));
     if (asks)
         gx_if_begin(
             k, &fits,
@@ -266,7 +266,7 @@ static void sort_used(TopK *t, LLVMValueRef count)
 static LLVMValueRef load_count(const TopK *t)
 {
     Kernel *k = t->network.e->k;
-    LLVMValueRef count = gx_load(k, GX_SHARED, count_place(t), gx_int_type(k, 32), 4);
+    LLVMValueRef count = gx_load(k, GX_SHARED, count_offset(t), gx_int_type(k, 32), 4);
     gx_barrier(k);
     return count;
 }

@@ -88,7 +88,7 @@ static LLVMValueRef negative(Triangle *t, LLVMValueRef v)
 /* -- a column in shared memory ----------------------------------------------------------------------- */
 
 /* Row `row` of a column, counted from its diagonal; all i32. */
-static LLVMValueRef place_of(Triangle *t, LLVMValueRef column, LLVMValueRef row)
+static LLVMValueRef offset_of(Triangle *t, LLVMValueRef column, LLVMValueRef row)
 {
     LLVMBuilderRef b = t->e->k->builder;
     LLVMValueRef size = gx_i32(t->e->k, (uint32_t)t->plan->size);
@@ -133,7 +133,7 @@ static void load_column(Triangle *t, LLVMValueRef column, int64_t count,
     if (t->plan->size % lanes != 0)
         lanes = 1;
     for (int64_t i = 0; i < count; i += lanes) {
-        LLVMValueRef v[16], at = place_of(t, column, gx_i32(t->e->k, (uint32_t)i));
+        LLVMValueRef v[16], at = offset_of(t, column, gx_i32(t->e->k, (uint32_t)i));
         if (lanes == 1)
             v[0] = shared_load(t->e, t->type, at);
         else
@@ -233,7 +233,7 @@ static void factor_step(Triangle *t, const Line *l, LLVMValueRef step, int64_t w
     LLVMValueRef *column = ARENA_ARRAY(t->e->arena, LLVMValueRef, (size_t)width);
     GxIf guard;
     emit_if_begin(t->e, &guard, l->exists);
-    shared_store(t->e, t->type, place_of(t, step, from_diagonal(t, l->number, step)),
+    shared_store(t->e, t->type, offset_of(t, step, from_diagonal(t, l->number, step)),
                  a[0]);
     emit_if_end(t->e, &guard, NULL, 0, NULL);
     gx_barrier(k);
@@ -318,7 +318,7 @@ static void load_matrix(Triangle *t, const IndexExpr *matrix)
     k->at = t->plan->inst->name;
     if (t->plan->how.is_conjugate)
         v = conjugate(t, v);
-    shared_store(e, t->type, place_of(t, column, from_diagonal(t, row, column)), v);
+    shared_store(e, t->type, offset_of(t, column, from_diagonal(t, row, column)), v);
     emit_scope_end(e);
     gx_loop_end(k, &loop, NULL);
     gx_barrier(k);

@@ -13,19 +13,19 @@ typedef struct TwoWay {
     Reducer *sums;         /* [count] */
     uint32_t items;        /* of a thread in a row, at most */
     uint32_t item;         /* the one that is made now */
-    LLVMValueRef *carried; /* [places] the sums */
+    LLVMValueRef *carried; /* [carried_count] the sums */
     uint32_t *base;        /* [count] where groups leave them in shared memory */
 } TwoWay;
 
-/* Place of a sum among those of a thread: [items][count][lanes]. */
-static uint32_t place(const TwoWay *t, uint32_t item, uint32_t sum)
+/* Index of a sum among those of a thread: [items][count][lanes]. */
+static uint32_t carried_index(const TwoWay *t, uint32_t item, uint32_t sum)
 {
     return (item * t->count + sum) * t->rows.lanes;
 }
 
-static uint32_t places(const TwoWay *t)
+static uint32_t carried_count(const TwoWay *t)
 {
-    return place(t, t->items, 0);
+    return carried_index(t, t->items, 0);
 }
 
 static LLVMValueRef to_i32(Emit *e, LLVMValueRef index)
@@ -45,7 +45,8 @@ static void add_columns(Emit *e, const void *user, const IndexExpr *item,
     const Rows *r = &t->rows;
     const IndexExpr *at[2] = {r->row, rows_column(r, item)};
     for (uint32_t i = 0; i < t->count; i++) {
-        LLVMValueRef values[EMIT_MOST_LANES], *sum = carried + place(t, t->item, i);
+        LLVMValueRef values[EMIT_MOST_LANES],
+            *sum = carried + carried_index(t, t->item, i);
         emit_element(e, t->sums[i].inst->operands[0], at, values);
         r->k->at = t->sums[i].inst->name;
         for (uint32_t v = 0; v < r->lanes; v++) {
@@ -92,18 +93,18 @@ static void walk_rows(TwoWay *t, LLVMValueRef *carried)
     Rows *r = &t->rows;
     Emit *e = r->e;
     int64_t trips = ceil_div(r->plan->sum_rows, t->groups);
-    LLVMValueRef *next = ARENA_ARRAY(r->in->arena, LLVMValueRef, places(t));
+    LLVMValueRef *next = ARENA_ARRAY(r->in->arena, LLVMValueRef, carried_count(t));
     GxLoop loop;
     gx_loop_begin(r->k, &loop, emit_index_constant(e, 0), emit_index_constant(e, trips),
-                  emit_index_constant(e, 1), carried, places(t));
+                  emit_index_constant(e, 1), carried, carried_count(t));
     emit_scope_begin(e);
     find_row(t, loop.index);
     r->kept = (DistributionKept){NULL};
     uint32_t loops = rows_reduce(r);
-    for (uint32_t i = 0; i < places(t); i++)
+    for (uint32_t i = 0; i < carried_count(t); i++)
         next[i] = carried[i];
     t->item = 0;
-    rows_for_columns(r, false, add_columns, &t, next, places(t));
+    rows_for_columns(r, false, add_columns, &t, next, carried_count(t));
     rows_store(r);
     emit_scope_end(e);
     /* what a row leaves in shared memory was read by all when they meet again, in the next of its loops: if there is
@@ -138,7 +139,8 @@ static void store_item(Emit *e, const void *user, const IndexExpr *item,
     (void)carried;
     TwoWay *t = *(TwoWay *const *)user;
     for (uint32_t i = 0; i < t->count; i++)
-        store_sum(t, i, rows_column(&t->rows, item), &t->carried[place(t, t->item, i)]);
+        store_sum(t, i, rows_column(&t->rows, item),
+                  &t->carried[carried_index(t, t->item, i)]);
     t->item++;
 }
 
@@ -165,7 +167,7 @@ static void share_item(Emit *e, const void *user, const IndexExpr *item,
         for (uint32_t v = 0; v < t->rows.lanes; v++)
             shared_store(e, t->sums[i].accumulator[0],
                          slot(t, i, t->rows.local, emit_index(e, column, v)),
-                         t->carried[place(t, t->item, i) + v]);
+                         t->carried[carried_index(t, t->item, i) + v]);
     }
     t->item++;
 }
@@ -221,13 +223,13 @@ Kernel *emitter_two_way_reduction(const EmitterInput *in)
     int64_t items = p->columns / r->lanes;
     t->items = (uint32_t)ceil_div(items, r->group);
     t->base = ARENA_ARRAY(in->arena, uint32_t, p->sum_count);
-    t->carried = ARENA_ARRAY(in->arena, LLVMValueRef, places(t));
+    t->carried = ARENA_ARRAY(in->arena, LLVMValueRef, carried_count(t));
     r->keeps = true;
     for (uint32_t i = 0; i < t->count; i++) {
         reducer_begin(&t->sums[i], r->e, p->sums[i]);
         for (uint32_t n = 0; n < t->items * r->lanes; n++)
             reducer_start(&t->sums[i],
-                          &t->carried[place(t, n / r->lanes, i) + n % r->lanes]);
+                          &t->carried[carried_index(t, n / r->lanes, i) + n % r->lanes]);
     }
     walk_rows(t, t->carried);
     r->kept = (DistributionKept){NULL};

@@ -1,5 +1,5 @@
-/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_fill.c, wide_mma.c, wide_places.c, wide_rows.c,
- * wide_terms.c, wide_tensor.c and wide_results.c. */
+/* What the files of wide_convolution's emitter share: wide_convolution.c, wide_fill.c, wide_mma.c, wide_positions.c,
+ * wide_rows.c, wide_terms.c, wide_tensor.c and wide_results.c. */
 #ifndef GXC_CODEGEN_KERNEL_WIDE_H
 #define GXC_CODEGEN_KERNEL_WIDE_H
 
@@ -32,10 +32,10 @@ typedef struct Wide {
     LLVMValueRef thread, lane, warp; /* i32; the warp's number among four */
     LLVMValueRef group[2];           /* of four warps, by side */
     LLVMValueRef image, row,
-        feature_tile; /* row: the first one of the result's; by places image: the first place's */
-    /* i32, by places: the tile's first one; rows of a plane that its windows reach, the first of which, of all images',
-     * is `row`; of each 64 places bytes to what the lane loads for a window's first tap */
-    LLVMValueRef place, row_count, *lane_rows;
+        feature_tile; /* row: the first one of the result's; by positions image: the first position's */
+    /* i32, by positions: the tile's first one; rows of a plane that its windows reach, the first of which, of all images',
+     * is `row`; of each 64 positions bytes to what the lane loads for a window's first tap */
+    LLVMValueRef position, row_count, *lane_rows;
     LLVMValueRef address; /* of the sums in tensor memory, if they are there */
     LLVMValueRef
         adds; /* i32: 0 where the sums begin with the product that is issued next */
@@ -88,32 +88,32 @@ static inline LLVMValueRef line_offset(const Wide *w, uint32_t line, LLVMValueRe
     return swizzled(w, add(w->k, base, at), line);
 }
 
-/* Bytes from a place's line to its next one. */
+/* Bytes from a position's line to its next one. */
 static inline int64_t patch_apart(const Wide *w)
 {
     return w->storage.chunk * w->storage.patch_line;
 }
 
-/* Where channels 8 `piece` to 8 `piece` + 7 of a place of the patch stand in shared memory. */
-static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef place,
+/* Where channels 8 `piece` to 8 `piece` + 7 of a position of the patch stand in shared memory. */
+static inline LLVMValueRef patch_offset(const Wide *w, LLVMValueRef position,
                                         LLVMValueRef piece)
 {
     if (w->storage.patch_line != 0)
-        return line_offset(w, w->storage.patch_line, number(w->k, w->shared), place,
+        return line_offset(w, w->storage.patch_line, number(w->k, w->shared), position,
                            piece, patch_apart(w));
-    LLVMValueRef at = add(w->k, times(w->k, piece, w->storage.chunk), place);
+    LLVMValueRef at = add(w->k, times(w->k, piece, w->storage.chunk), position);
     return add(w->k, times(w->k, at, PIECE_BYTES), number(w->k, w->shared));
 }
 
-/* sums += a b of 64 features and the places of four warps, 16 terms in each of `steps`; in tensor memory of all of the
+/* sums += a b of 64 features and the positions of four warps, 16 terms in each of `steps`; in tensor memory of all of the
  * block's, by the thread that issues. */
 void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
                    LLVMValueRef *sums);
-/* The same, of wgmma's that go on together until gx_wgmma_wait; `place`: of the sums among those of the wait, of which there
- * are `count`. Without wgmma, or of too many, they do not, and wide_goes_on says so. */
+/* The same, of wgmma's that go on together until gx_wgmma_wait; `index`: of the sums among those of the wait, of which
+ * there are `count`. Without wgmma, or of too many, they do not, and wide_goes_on says so. */
 bool wide_goes_on(const Wide *w, uint32_t count);
 void wide_multiply_on(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
-                      uint32_t place, uint32_t count, LLVMValueRef *sums);
+                      uint32_t index, uint32_t count, LLVMValueRef *sums);
 /* The same by mma.sync. Rows of b are those that wide_mma_rows was told: bytes from b->offset to the lane's row `in` of an
  * octet of columns; `lead` is b's. */
 typedef LLVMValueRef WideOffset(const Wide *w, LLVMValueRef octet, LLVMValueRef in);
@@ -121,7 +121,7 @@ void wide_mma_rows(Wide *w, WideOffset *offset, uint32_t lead);
 void wide_mma(const Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
               LLVMValueRef *sums);
 /* Columns word by word, as rows of the image have them: of a piece of eight terms a lane has the word at `offset` behind
- * `row` of its place; NULL: the mask has all bits. */
+ * `row` of its position; NULL: the mask has all bits. */
 typedef struct WideWords {
     LLVMValueRef *row; /* [octets] */
     int64_t *offset;   /* [pieces] */
@@ -129,8 +129,8 @@ typedef struct WideWords {
 } WideWords;
 void wide_mma_words(const Wide *w, const GxMatrices *a, const WideWords *words,
                     uint32_t pieces, LLVMValueRef *sums);
-void wide_mma_place(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
-                    LLVMValueRef *x);
+void wide_mma_position(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
+                       LLVMValueRef *x);
 /* Sets what is known before the loops: shared memory of so many bytes, which thread it is, and which sums of the columns of
  * four warps it has. */
 void wide_begin(Wide *w, uint64_t bytes);
@@ -154,38 +154,40 @@ void wide_terms_multiply(const Wide *w, uint32_t filter);
 GxMatrices wide_filter(const Wide *w, LLVMValueRef offset, bool is_transposed);
 LLVMValueRef wide_filter_offset(const Wide *w, LLVMValueRef base, LLVMValueRef row,
                                 LLVMValueRef piece);
-/* Bytes to the sum of a feature and a place of the block's: rows of shared memory are features, or, where features are
- * last, places. */
+/* Bytes to the sum of a feature and a position of the block's: rows of shared memory are features, or, where features are
+ * last, positions. */
 static inline LLVMValueRef wide_sum_at(const Wide *w, LLVMValueRef feature,
-                                       LLVMValueRef place)
+                                       LLVMValueRef position)
 {
     bool turned = w->p->result_is_last;
     LLVMValueRef at =
-        add(w->k, times(w->k, turned ? place : feature, w->storage.sum_stride),
-            turned ? feature : place);
+        add(w->k, times(w->k, turned ? position : feature, w->storage.sum_stride),
+            turned ? feature : position);
     return add(w->k, times(w->k, at, 2), number(w->k, w->shared));
 }
 
-/* Sums of a warp to there: 16 rows, which are places or features, from `place` and `feature` on, by `count` of the other. */
-void wide_share_block(const Wide *w, bool places_are_rows, LLVMValueRef place,
+/* Sums of a warp to there: 16 rows, which are positions or features, from `position` and `feature` on, by `count` of the
+ * other. */
+void wide_share_block(const Wide *w, bool positions_are_rows, LLVMValueRef position,
                       LLVMValueRef feature, uint32_t count, const LLVMValueRef *sums);
 /* Two sums side by side as a word of the result's type. */
 LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums);
-/* wide_places.c: of tile `tile`, what is said of Wide; sums += places of the patch at `patch` (bytes) by features, 16 terms in
- * each of `steps`; sums to shared memory. */
-uint32_t wide_places_sums(const Wide *w); /* of a thread */
-void wide_places_find(Wide *w, LLVMValueRef tile);
-/* Places that are left out of a plane between the first image's rows and those of this one. */
-LLVMValueRef wide_places_apart(const Wide *w, LLVMValueRef image);
-void wide_places_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
-                          uint32_t steps, LLVMValueRef *sums);
-void wide_places_share(const Wide *w, const LLVMValueRef *sums);
+/* wide_positions.c: of tile `tile`, what is said of Wide; sums += positions of the patch at `patch` (bytes) by features,
+ * 16 terms in each of `steps`; sums to shared memory. */
+uint32_t wide_positions_sums(const Wide *w); /* of a thread */
+void wide_positions_find(Wide *w, LLVMValueRef tile);
+/* Positions that are left out of a plane between the first image's rows and those of this one. */
+LLVMValueRef wide_positions_apart(const Wide *w, LLVMValueRef image);
+void wide_positions_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
+                             uint32_t steps, LLVMValueRef *sums);
+void wide_positions_share(const Wide *w, const LLVMValueRef *sums);
 /* Some neighbouring results: their number in the result, where they are in shared memory, whether there are such (NULL: all
  * are). */
-typedef struct WidePlacesItem {
+typedef struct WidePositionsItem {
     LLVMValueRef offset, inside;
-} WidePlacesItem;
-const IndexExpr *wide_places_item(const Wide *w, LLVMValueRef item, WidePlacesItem *out);
+} WidePositionsItem;
+const IndexExpr *wide_positions_item(const Wide *w, LLVMValueRef item,
+                                     WidePositionsItem *out);
 /* Through shared memory to the results. */
 void wide_results(const Wide *w, LLVMValueRef *sums);
 /* Of a gradient by the filter: the sum of a tap becomes a result. */

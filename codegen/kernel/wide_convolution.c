@@ -4,8 +4,8 @@
  *     for each tap: wait for its filter; barrier; ask for a later one; multiply
  *   sums through shared memory to the results
  *
- * A patch is matrices of 8 rows of 16 bytes, as wgmma reads them: eight channels of 8 places that follow each
- * other, so that a tap's places may begin anywhere. Rows of a matrix have all banks; eight
+ * A patch is matrices of 8 rows of 16 bytes, as wgmma reads them: eight channels of 8 positions that follow each
+ * other, so that a tap's positions may begin anywhere. Rows of a matrix have all banks; eight
  * channels and the next eight are so far apart that threads that fill several at once do not meet in a bank either
  * (wide_fill.c). What cp.async brings for wgmma lies in lines: filters, and patches that warps load. */
 #include "codegen/kernel/wide.h"
@@ -81,8 +81,8 @@ void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t s
 {
     if (w->p->in_tensor_memory)
         wide_tensor_multiply(w, a, b, steps);
-    else if (w->c->by_places)
-        wide_places_multiply(w, b->offset, a, steps, sums);
+    else if (w->c->by_positions)
+        wide_positions_multiply(w, b->offset, a, steps, sums);
     else if (w->p->core == NULL)
         gx_wgmma(w->k, w->p->inst->operands[0]->shape->dtype,
                  (uint32_t)w->storage.columns, steps, a, b, sums);
@@ -93,18 +93,18 @@ void wide_multiply(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t s
 bool wide_goes_on(const Wide *w, uint32_t count)
 {
     enum { MOST = 128 /* sums of a wait */ };
-    return w->p->has_lines && !w->c->by_places && count <= MOST;
+    return w->p->has_lines && !w->c->by_positions && count <= MOST;
 }
 
 void wide_multiply_on(Wide *w, const GxMatrices *a, const GxMatrices *b, uint32_t steps,
-                      uint32_t place, uint32_t count, LLVMValueRef *sums)
+                      uint32_t index, uint32_t count, LLVMValueRef *sums)
 {
     if (!wide_goes_on(w, count)) {
         wide_multiply(w, a, b, steps, sums);
         return;
     }
     gx_wgmma_begin(w->k, w->p->inst->operands[0]->shape->dtype,
-                   (uint32_t)w->storage.columns, steps, a, b, place, sums);
+                   (uint32_t)w->storage.columns, steps, a, b, index, sums);
 }
 
 static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
@@ -117,15 +117,16 @@ static void multiply_tap(const void *of, LLVMValueRef tap, LLVMValueRef stage,
                  rest_x = split(w->k, &x, s);
     LLVMValueRef plane = add(w->k, times(w->k, rest_y, s), rest_x),
                  row = add(w->k, y, times(w->k, w->group[ROWS], w->storage.group_rows));
-    LLVMValueRef place = add(w->k, times(w->k, plane, w->storage.plane),
-                             add(w->k, times(w->k, row, w->storage.pitch), x));
+    LLVMValueRef position = add(w->k, times(w->k, plane, w->storage.plane),
+                                add(w->k, times(w->k, row, w->storage.pitch), x));
     GxMatrices a = wide_filter(w, stage, p->is_transposed),
                b = {.lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .stride = WARPGROUP_PIECE * PIECE_BYTES};
-    /* of lines: where the first place's would begin if they were not swizzled */
-    b.offset = w->storage.patch_line != 0 ? add(w->k, number(w->k, w->shared),
-                                                times(w->k, place, w->storage.patch_line))
-                                          : patch_offset(w, place, number(w->k, 0));
+    /* of lines: where the first position's would begin if they were not swizzled */
+    b.offset = w->storage.patch_line != 0
+                   ? add(w->k, number(w->k, w->shared),
+                         times(w->k, position, w->storage.patch_line))
+                   : patch_offset(w, position, number(w->k, 0));
     uint32_t steps = (uint32_t)(w->c->depth / TAPS_STEP);
     if (wide_overlaps(p, w->c))
         wide_multiply_on(w, &a, &b, steps, 0, w->sum_count, sums);
@@ -162,11 +163,11 @@ static void fill_patch(const void *of, LLVMValueRef step)
     wide_fill(of, step);
 }
 
-/* The place of a column in the patch. */
+/* The position of a column in the patch. */
 static LLVMValueRef column_offset(const Wide *w, LLVMValueRef octet, LLVMValueRef in)
 {
     LLVMValueRef row, x, column = add(w->k, times(w->k, octet, WARPGROUP_PIECE), in);
-    wide_mma_place(w, column, &row, &x);
+    wide_mma_position(w, column, &row, &x);
     return times(w->k, add(w->k, times(w->k, row, w->storage.pitch), x), PIECE_BYTES);
 }
 
@@ -214,7 +215,7 @@ static void find_sums(Wide *w)
     w->blocks = (uint32_t)(w->p->group_features * parts / (WARP_ROWS * WARPGROUP_WARPS));
     w->octets = (uint32_t)ceil_div(w->storage.columns / WARPGROUP_PIECE, parts);
     w->sum_count = w->p->in_tensor_memory ? 0
-                   : w->c->by_places      ? wide_places_sums(w)
+                   : w->c->by_positions   ? wide_positions_sums(w)
                                           : w->blocks * w->octets * SUMS;
     w->first_feature = times(w->k, rows, w->blocks * WARP_ROWS);
     w->first_octet = times(w->k, part, w->octets);
@@ -239,13 +240,13 @@ void wide_begin(Wide *w, uint64_t bytes)
     find_sums(w);
 }
 
-static void find_places(Wide *w)
+static void find_positions(Wide *w)
 {
     const WidePlan *p = w->p;
     LLVMValueRef block = gx_ctaid(w->k, 0);
     w->feature_tile = split(w->k, &block, p->features / w->c->tile[FEATURES]);
-    if (w->c->by_places) {
-        wide_places_find(w, block);
+    if (w->c->by_positions) {
+        wide_positions_find(w, block);
         return;
     }
     w->row =
@@ -266,7 +267,7 @@ Kernel *emitter_wide_convolution(const EmitterInput *in)
               .steps = (uint32_t)(p->channels / c->depth)};
     wide_storage(in->design, &w.storage);
     wide_begin(&w, w.storage.bytes);
-    find_places(&w);
+    find_positions(&w);
     wide_results(&w, p->pieces != 0 ? wide_rows_run(&w) : run_loops(&w));
     return emitter_finish(in, w.e);
 }

@@ -1,8 +1,8 @@
 /* The patch of wide_convolution, one of whole steps of channels: see ir/kernel/kinds/wide_convolution.c.
  *
- * For warps that load it themselves, and for tcgen05, a thread asks for one piece of a place after the other. What wgmma
- * reads passes through registers (wide_by_registers): matrices of eight places have the pieces of one place far apart,
- * each of which would be a request of cp.async, while a load asks for the 128 bytes of 64 channels at once. Loads of
+ * For warps that load it themselves, and for tcgen05, a thread asks for one piece of a position after the other. What wgmma
+ * reads passes through registers (wide_by_registers): matrices of eight positions have the pieces of one position far
+ * apart, each of which would be a request of cp.async, while a load asks for the 128 bytes of 64 channels at once. Loads of
  * many pieces stand together, without a branch between them: one that stands in a branch of its own is waited for there.
  * Images whose channels are planes are turned on the way. */
 #include "codegen/kernel/wide.h"
@@ -11,45 +11,45 @@
 
 #include "ir/base/divide.h"
 
-/* -- places ------------------------------------------------------------------------------------- */
+/* -- positions ---------------------------------------------------------------------------------- */
 
 /* The image's row or column of row or column `at` of the plane with remainder `rest`. */
-static LLVMValueRef image_place(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
-                                int side)
+static LLVMValueRef image_position(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
+                                   int side)
 {
     LLVMValueRef x = add(w->k, times(w->k, at, w->p->stride), rest);
     return LLVMBuildSub(w->b, x, number(w->k, w->p->before[side]), "");
 }
 
-/* The image's row that row `at` of the patch's plane with remainder `rest` is; false: there is no such image. By places the
- * planes of all images lie one below the other. */
+/* The image's row that row `at` of the patch's plane with remainder `rest` is; false: there is no such image. By
+ * positions the planes of all images lie one below the other. */
 static LLVMValueRef image_row(const Wide *w, LLVMValueRef at, LLVMValueRef rest,
                               LLVMValueRef *image, LLVMValueRef *inside)
 {
     LLVMValueRef row = add(w->k, w->row, at);
     *image = w->image;
-    if (w->c->by_places) {
+    if (w->c->by_positions) {
         *image = row;
         row = split(w->k, image, w->storage.image_rows);
     }
-    LLVMValueRef y = image_place(w, row, rest, Y);
+    LLVMValueRef y = image_position(w, row, rest, Y);
     *inside = is_below(w->k, y, w->p->size[Y]);
-    if (w->c->by_places)
+    if (w->c->by_positions)
         *inside = LLVMBuildAnd(w->b, *inside, is_below(w->k, *image, w->p->images), "");
     return y;
 }
 
-/* Places of a plane that are left out before a row of this image. */
+/* Positions of a plane that are left out before a row of this image. */
 static LLVMValueRef image_begin(const Wide *w, LLVMValueRef image)
 {
-    int64_t apart = w->c->by_places ? w->storage.image_apart : 0;
-    return apart == 0 ? number(w->k, 0) : wide_places_apart(w, image);
+    int64_t apart = w->c->by_positions ? w->storage.image_apart : 0;
+    return apart == 0 ? number(w->k, 0) : wide_positions_apart(w, image);
 }
 
 /* Each thread takes one of so many pieces of each row of the patch after the other. */
 static LLVMValueRef each_of_rows(const Wide *w, GxLoop *loop, int64_t rows, int64_t each)
 {
-    if (!w->c->by_places)
+    if (!w->c->by_positions)
         return each_begin(w, loop, rows * each);
     gx_loop_begin(w->k, loop, w->thread, times(w->k, w->row_count, each),
                   number(w->k, w->k->block[0]), NULL, 0);
@@ -58,18 +58,18 @@ static LLVMValueRef each_of_rows(const Wide *w, GxLoop *loop, int64_t rows, int6
 
 /* -- asked for ------------------------------------------------------------------------------------ */
 
-/* A place of the patch: where it stands, which it is. */
-typedef struct PatchPlace {
+/* A position of the patch: where it stands, which it is. */
+typedef struct PatchPosition {
     LLVMValueRef at, row, column, rest_y, rest_x;
-} PatchPlace;
+} PatchPosition;
 
-/* By places what no window reaches is left out: rows, and columns between rows. */
-static PatchPlace patch_place(const Wide *w, LLVMValueRef item)
+/* By positions what no window reaches is left out: rows, and columns between rows. */
+static PatchPosition patch_position(const Wide *w, LLVMValueRef item)
 {
     int64_t s = w->p->stride;
-    PatchPlace x = {.at = item};
+    PatchPosition x = {.at = item};
     LLVMValueRef plane = item;
-    if (w->c->by_places) {
+    if (w->c->by_positions) {
         x.column = split(w->k, &plane, w->storage.width);
         x.row = plane;
         plane = split(w->k, &x.row, s * s);
@@ -84,20 +84,20 @@ static PatchPlace patch_place(const Wide *w, LLVMValueRef item)
     return x;
 }
 
-/* Features are last: a place's channels lie as the patch has them. */
+/* Features are last: a position's channels lie as the patch has them. */
 static void ask_patch(const Wide *w, LLVMValueRef channel)
 {
     const WidePlan *p = w->p;
     GxLoop loop;
     int64_t s = p->stride, pieces = w->c->depth / WARPGROUP_PIECE,
             of_row =
-                w->c->by_places ? s * s * w->storage.width : s * s * w->storage.plane;
+                w->c->by_positions ? s * s * w->storage.width : s * s * w->storage.plane;
     LLVMValueRef item = each_of_rows(w, &loop, 1, of_row * pieces),
                  piece = split(w->k, &item, pieces), image, inside;
-    PatchPlace place = patch_place(w, item);
-    LLVMValueRef y = image_row(w, place.row, place.rest_y, &image, &inside),
-                 at = add(w->k, place.at, image_begin(w, image)),
-                 x = image_place(w, place.column, place.rest_x, X);
+    PatchPosition position = patch_position(w, item);
+    LLVMValueRef y = image_row(w, position.row, position.rest_y, &image, &inside),
+                 at = add(w->k, position.at, image_begin(w, image)),
+                 x = image_position(w, position.column, position.rest_x, X);
     inside = LLVMBuildAnd(w->b, inside, is_below(w->k, x, p->size[X]), "");
     LLVMValueRef from = wide_sum(w, widened(w, image), p->size[Y], y);
     from = wide_sum(w, from, p->size[X], x);
@@ -122,12 +122,13 @@ static int64_t reached_rows(const Wide *w, int64_t rest)
 /* What a thread loads of the rows of a plane: pieces of the same channels, of every `abreast`-th column. */
 typedef struct Columns {
     const Wide *w;
-    int64_t pieces, abreast, across, each; /* of a place; columns of a row, a thread's */
-    LLVMValueRef piece, column;            /* its first */
-    LLVMValueRef is_one;                   /* it has any; NULL: all threads do */
+    int64_t pieces, abreast, across,
+        each;                   /* of a position; columns of a row, a thread's */
+    LLVMValueRef piece, column; /* its first */
+    LLVMValueRef is_one;        /* it has any; NULL: all threads do */
     LLVMValueRef
         from; /* i64: the number in the image of its first one in row 0 of the plane with remainder 0 */
-    LLVMValueRef place; /* of the patch: the first one's */
+    LLVMValueRef position; /* of the patch: the first one's */
 } Columns;
 
 static LLVMValueRef sign_extended(const Wide *w, LLVMValueRef x)
@@ -155,14 +156,14 @@ static Columns columns_of(const Wide *w, LLVMValueRef channel)
     if (c.abreast * c.pieces != threads)
         c.is_one = is_below(w->k, w->thread, c.abreast * c.pieces);
     c.piece = split(w->k, &c.column, c.pieces);
-    LLVMValueRef none = number(w->k, 0), x = image_place(w, none, c.column, X),
-                 y = image_place(w, w->row, none, Y),
+    LLVMValueRef none = number(w->k, 0), x = image_position(w, none, c.column, X),
+                 y = image_position(w, w->row, none, Y),
                  first = add(w->k, channel, times(w->k, c.piece, WARPGROUP_PIECE));
     c.from = scaled(w, widened(w, w->image), p->size[Y], sign_extended(w, y));
     c.from = scaled(w, c.from, p->size[X], sign_extended(w, x));
     c.from = scaled(w, c.from, p->channels, widened(w, first));
     LLVMValueRef at = c.column, rest = split(w->k, &at, s);
-    c.place = add(w->k, times(w->k, rest, w->storage.plane), at);
+    c.position = add(w->k, times(w->k, rest, w->storage.plane), at);
     return c;
 }
 
@@ -191,7 +192,7 @@ static LLVMValueRef load_of_plane(const Columns *c, Piece at)
     const WidePlan *p = w->p;
     int64_t row = at.row * p->stride + at.rest,
             apart = (row * p->size[X] + at.column) * p->channels;
-    LLVMValueRef y = image_place(w, w->row, number(w->k, row), Y),
+    LLVMValueRef y = image_position(w, w->row, number(w->k, row), Y),
                  x = add(w->k, c->column, number(w->k, at.column - p->before[X]));
     LLVMValueRef inside = LLVMBuildAnd(w->b, is_below(w->k, y, p->size[Y]),
                                        is_below(w->k, x, p->size[X]), ""),
@@ -200,13 +201,13 @@ static LLVMValueRef load_of_plane(const Columns *c, Piece at)
 }
 
 /* `there`: NULL: all threads have one. */
-static void store_piece(const Wide *w, LLVMValueRef there, LLVMValueRef place,
+static void store_piece(const Wide *w, LLVMValueRef there, LLVMValueRef position,
                         LLVMValueRef piece, LLVMValueRef value)
 {
     GxIf is_there;
     if (there != NULL)
         gx_if_begin(w->k, &is_there, there);
-    gx_store(w->k, GX_SHARED, patch_offset(w, place, piece), value, PIECE_BYTES);
+    gx_store(w->k, GX_SHARED, patch_offset(w, position, piece), value, PIECE_BYTES);
     if (there != NULL)
         gx_if_end(w->k, &is_there, NULL, 0, NULL);
 }
@@ -228,7 +229,7 @@ static void store_of_plane(const Columns *c, Piece at, LLVMValueRef value)
                                  ? NULL
                                  : is_below(w->k, c->column, c->across - at.column);
     store_piece(w, both(w, c->is_one, is_column),
-                add(w->k, c->place, number(w->k, apart)), c->piece, value);
+                add(w->k, c->position, number(w->k, apart)), c->piece, value);
 }
 
 /* As many at once as there are registers for; the assembler may load more where it has them. */
@@ -246,7 +247,7 @@ static void fill_plane(const Columns *c, int64_t rest)
     }
 }
 
-/* Features are last: threads that follow each other load the channels of a place, and then of the next one. */
+/* Features are last: threads that follow each other load the channels of a position, and then of the next one. */
 static void fill_rows(const Wide *w, LLVMValueRef channel)
 {
     Columns c = columns_of(w, channel);
@@ -256,14 +257,14 @@ static void fill_rows(const Wide *w, LLVMValueRef channel)
 
 /* -- turned ------------------------------------------------------------------------------------- */
 
-/* Eight places of eight channels. */
+/* Eight positions of eight channels. */
 typedef struct Vector {
     LLVMValueRef there; /* NULL: all threads have one */
     LLVMValueRef number, piece, begin;
     LLVMValueRef channels[WARPGROUP_PIECE];
 } Vector;
 
-/* Its places begin at column 8 `number` of the image, whose row begins at place `begin` of the patch. */
+/* Its positions begin at column 8 `number` of the image, whose row begins at position `begin` of the patch. */
 static void store_turned(const Wide *w, const Vector *v)
 {
     const WidePlan *p = w->p;
@@ -272,10 +273,10 @@ static void store_turned(const Wide *w, const Vector *v)
                  begin = add(w->k, v->begin, first);
     for (uint32_t i = 0; i < WARPGROUP_PIECE; i++) {
         int64_t x = i + p->before[X], along = x % s * w->storage.plane + x / s;
-        LLVMValueRef place = add(w->k, begin, number(w->k, along)),
+        LLVMValueRef position = add(w->k, begin, number(w->k, along)),
                      column = add(w->k, first, number(w->k, x / s)),
                      in_window = is_below(w->k, column, w->storage.pitch);
-        store_piece(w, both(w, v->there, in_window), place, v->piece,
+        store_piece(w, both(w, v->there, in_window), position, v->piece,
                     turned_piece(w->k, v->channels, i));
     }
 }
@@ -286,7 +287,7 @@ static int64_t vectors_of_row(const Wide *w)
            w->p->stride;
 }
 
-/* Eight channels of row y of an image, from `channel` and the vector's piece on: eight places of each. */
+/* Eight channels of row y of an image, from `channel` and the vector's piece on: eight positions of each. */
 static void load_channels(const Wide *w, Vector *v, LLVMValueRef image,
                           LLVMValueRef channel, LLVMValueRef y, LLVMValueRef inside)
 {
@@ -302,7 +303,7 @@ static void load_channels(const Wide *w, Vector *v, LLVMValueRef image,
     }
 }
 
-/* Threads that follow each other store all channels of the same place in each plane (plane_places in
+/* Threads that follow each other store all channels of the same position in each plane (plane_positions in
  * ir/kernel/kinds/wide_convolution.c); where those fill the banks, of neighbouring vectors, which lie together in the
  * image. */
 static void load_vector(const Wide *w, LLVMValueRef channel, LLVMValueRef at, Vector *v)
@@ -323,7 +324,7 @@ static void load_vector(const Wide *w, LLVMValueRef channel, LLVMValueRef at, Ve
                    add(w->k, times(w->k, at, w->storage.pitch), image_begin(w, image)));
 }
 
-/* Features are first: vectors of eight places of eight channels are turned on the way. */
+/* Features are first: vectors of eight positions of eight channels are turned on the way. */
 static void turn_patch(const Wide *w, LLVMValueRef channel)
 {
     Vector v = {.there = NULL};
@@ -337,10 +338,10 @@ static void turn_patch(const Wide *w, LLVMValueRef channel)
 /* -- turned through registers --------------------------------------------------------------------- */
 
 /* Threads that follow each other load vectors that do, whole lines of a channel. These begin in the same bank, or in two: so
- * a thread begins with the place that its own bank is due. Of a vector the places in order of their banks: those of a
+ * a thread begins with the position that its own bank is due. Of a vector the positions in order of their banks: those of a
  * plane with remainder 0, and then those of the other one, which begins half of all banks further on
- * (plane_places in ir/kernel/kinds/wide_convolution.c). */
-static uint32_t place_of_bank(const WidePlan *p, uint32_t bank)
+ * (plane_positions in ir/kernel/kinds/wide_convolution.c). */
+static uint32_t position_of_bank(const WidePlan *p, uint32_t bank)
 {
     enum { HALF = WARPGROUP_PIECE / 2 };
     uint32_t odd = (uint32_t)(p->before[X] % 2);
@@ -366,7 +367,7 @@ static void rotate(const Wide *w, LLVMValueRef first, LLVMValueRef *pieces)
 /* Where a vector goes. */
 typedef struct Turned {
     Vector of;
-    LLVMValueRef column; /* of its plane: the first place's, if there is no padding */
+    LLVMValueRef column; /* of its plane: the first position's, if there is no padding */
 } Turned;
 
 static LLVMValueRef low_bits(const Wide *w, LLVMValueRef x, int64_t n)
@@ -400,7 +401,7 @@ static void store_by_banks(const Wide *w, const Turned *t)
     const Vector *v = &t->of;
     LLVMValueRef pieces[WARPGROUP_PIECE], none = number(w->k, 0);
     for (uint32_t i = 0; i < WARPGROUP_PIECE; i++)
-        pieces[i] = turned_piece(w->k, v->channels, place_of_bank(p, i));
+        pieces[i] = turned_piece(w->k, v->channels, position_of_bank(p, i));
     LLVMValueRef begin = add(w->k, v->begin, number(w->k, before)),
                  bank = add(w->k, times(w->k, v->piece, w->storage.chunk), begin),
                  first =
@@ -465,8 +466,8 @@ static void zero_tails(const Wide *w)
             behind = w->storage.plane - rows * pitch, more = reached_rows(w, 0) - rows;
     LLVMValueRef plane = each_begin(w, &loop, s * s * behind * pieces),
                  piece = split(w->k, &plane, pieces), at = split(w->k, &plane, behind),
-                 place = add(w->k, times(w->k, plane, w->storage.plane),
-                             add(w->k, at, number(w->k, rows * pitch)));
+                 position = add(w->k, times(w->k, plane, w->storage.plane),
+                                add(w->k, at, number(w->k, rows * pitch)));
     LLVMValueRef there = NULL;
     if (more != 0) { /* the first planes have a row more */
         int64_t last = (wide_reached_rows(w->p, w->c) - 1) % s;
@@ -474,7 +475,7 @@ static void zero_tails(const Wide *w)
                                        is_below(w->k, at, more * pitch));
         there = LLVMBuildNot(w->b, is_written, "");
     }
-    store_piece(w, there, place, piece, LLVMConstNull(piece_type(w->k)));
+    store_piece(w, there, position, piece, LLVMConstNull(piece_type(w->k)));
     gx_loop_end(w->k, &loop, NULL);
 }
 
@@ -497,9 +498,9 @@ static void zero_sides(const Wide *w)
     x = LLVMBuildSelect(w->b, is_below(w->k, x, before), x, right, "");
     LLVMValueRef rest_x = split(w->k, &x, s),
                  plane = add(w->k, times(w->k, rest_y, s), rest_x),
-                 place = add(w->k, times(w->k, plane, w->storage.plane),
-                             add(w->k, times(w->k, row, w->storage.pitch), x));
-    store_piece(w, NULL, place, piece, LLVMConstNull(piece_type(w->k)));
+                 position = add(w->k, times(w->k, plane, w->storage.plane),
+                                add(w->k, times(w->k, row, w->storage.pitch), x));
+    store_piece(w, NULL, position, piece, LLVMConstNull(piece_type(w->k)));
     gx_loop_end(w->k, &loop, NULL);
 }
 

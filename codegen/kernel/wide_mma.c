@@ -1,9 +1,10 @@
 /* wide_convolution and row_gradient where there is no wgmma: products by mma.sync. Of the tile of four warps each has all
  * features and a quarter of the columns, or half of both, so that columns, which are most of what is read, are read once or
- * twice. A lane names the place of each row of eight that its warp loads: there are no columns between rows of results. */
+ * twice. A lane names the position of each row of eight that its warp loads: there are no columns between rows of
+ * results. */
 #include "codegen/kernel/wide.h"
 
-enum { PLACES = 8 /* of an octet */ };
+enum { POSITIONS = 8 /* of an octet */ };
 
 /* Bit `bit` of the lane's number. */
 static LLVMValueRef lane_bit(const Wide *w, uint32_t bit)
@@ -17,7 +18,7 @@ void wide_mma_rows(Wide *w, WideOffset *offset, uint32_t lead)
 {
     uint32_t pairs = (w->octets + 1) / 2;
     w->rows = ARENA_ARRAY(w->k->arena, LLVMValueRef, pairs);
-    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w->k, PLACES - 1), "");
+    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w->k, POSITIONS - 1), "");
     for (uint32_t i = 0; i < pairs; i++) {
         LLVMValueRef octet = add(w->k, w->first_octet, number(w->k, 2 * i));
         octet = add(w->k, octet, lane_bit(w, 4));
@@ -27,8 +28,8 @@ void wide_mma_rows(Wide *w, WideOffset *offset, uint32_t lead)
 
 /* Row and column of the result that column `column` of four warps is. Those behind the last are the last; between
  * rows they are what the patch has there, each of them in a bank of its own. */
-void wide_mma_place(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
-                    LLVMValueRef *x)
+void wide_mma_position(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
+                       LLVMValueRef *x)
 {
     int64_t width = w->p->result_size[X], pitch = w->storage.sum_pitch,
             count = (w->storage.group_rows - 1) * pitch + width;
@@ -43,8 +44,9 @@ void wide_mma_place(const Wide *w, LLVMValueRef column, LLVMValueRef *row,
 static void load_features(const Wide *w, const GxMatrices *a, uint32_t step,
                           LLVMValueRef (*out)[PIECE_WORDS])
 {
-    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w->k, PLACES - 1), ""),
-                 octet = LLVMBuildUDiv(w->b, w->first_feature, number(w->k, PLACES), ""),
+    LLVMValueRef in = LLVMBuildAnd(w->b, w->lane, number(w->k, POSITIONS - 1), ""),
+                 octet =
+                     LLVMBuildUDiv(w->b, w->first_feature, number(w->k, POSITIONS), ""),
                  row = add(w->k, times(w->k, lane_bit(w, 4), a->lead),
                            times(w->k, add(w->k, octet, lane_bit(w, 3)), a->stride));
     row = add(w->k, row, add(w->k, a->offset, times(w->k, in, PIECE_BYTES)));

@@ -16,22 +16,22 @@ LLVMValueRef wide_sum_word(const Wide *w, const LLVMValueRef *sums)
 }
 
 /* A lane names a row of one of four matrices: two of rows by two of columns. */
-void wide_share_block(const Wide *w, bool places_are_rows, LLVMValueRef place,
+void wide_share_block(const Wide *w, bool positions_are_rows, LLVMValueRef position,
                       LLVMValueRef feature, uint32_t count, const LLVMValueRef *sums)
 {
     bool is_across =
-        places_are_rows != w->p->result_is_last; /* memory has them as columns */
+        positions_are_rows != w->p->result_is_last; /* memory has them as columns */
     LLVMValueRef matrix = w->lane, in = split(w->k, &matrix, WARPGROUP_PIECE),
                  half = matrix, lower = split(w->k, &half, 2),
-                 *row = places_are_rows ? &place : &feature,
-                 *column = places_are_rows ? &feature : &place;
+                 *row = positions_are_rows ? &position : &feature,
+                 *column = positions_are_rows ? &feature : &position;
     *row = add(w->k, *row, times(w->k, lower, WARPGROUP_PIECE));
     *column = add(w->k, *column, times(w->k, half, WARPGROUP_PIECE));
     if (is_across)
         *column = add(w->k, *column, in);
     else
         *row = add(w->k, *row, in);
-    LLVMValueRef to = wide_sum_at(w, feature, place);
+    LLVMValueRef to = wide_sum_at(w, feature, position);
     for (uint32_t i = 0; i < count / WARPGROUP_PIECE; i += 2) {
         LLVMValueRef words[TURNED];
         for (uint32_t j = 0; j < TURNED; j++)
@@ -49,21 +49,21 @@ static LLVMValueRef first_feature(const Wide *w)
                w->first_feature);
 }
 
-static LLVMValueRef first_place(const Wide *w)
+static LLVMValueRef first_position(const Wide *w)
 {
     return add(w->k, times(w->k, w->group[ROWS], w->storage.columns),
                times(w->k, w->first_octet, WARPGROUP_PIECE));
 }
 
-/* Bytes from a sum to the one so many features and places further on. */
-static int64_t sum_offset(const Wide *w, int64_t features, int64_t places)
+/* Bytes from a sum to the one so many features and positions further on. */
+static int64_t sum_offset(const Wide *w, int64_t features, int64_t positions)
 {
     int64_t stride = w->storage.sum_stride;
-    return 2 * (w->p->result_is_last ? places * stride + features
-                                     : features * stride + places);
+    return 2 * (w->p->result_is_last ? positions * stride + features
+                                     : features * stride + positions);
 }
 
-/* The tile of sums lies where patch and filters did: rows are features and their numbers places, or, where features are
+/* The tile of sums lies where patch and filters did: rows are features and their numbers positions, or, where features are
  * last, the other way round. A warp has two matrices of features and one for each eight columns. */
 static void share_sums(const Wide *w, LLVMValueRef *sums)
 {
@@ -73,9 +73,10 @@ static void share_sums(const Wide *w, LLVMValueRef *sums)
                  lower = split(w->k, &half, 2); /* of features; of columns */
     LLVMValueRef feature =
                      add(w->k, first_feature(w), times(w->k, lower, WARPGROUP_PIECE)),
-                 place = add(w->k, first_place(w), times(w->k, half, WARPGROUP_PIECE));
-    LLVMValueRef to = turned ? wide_sum_at(w, feature, add(w->k, place, in))
-                             : wide_sum_at(w, add(w->k, feature, in), place);
+                 position =
+                     add(w->k, first_position(w), times(w->k, half, WARPGROUP_PIECE));
+    LLVMValueRef to = turned ? wide_sum_at(w, feature, add(w->k, position, in))
+                             : wide_sum_at(w, add(w->k, feature, in), position);
     for (uint32_t i = 0; i < w->blocks * w->octets;) {
         uint32_t octet = i % w->octets,
                  count = octet + 1 < w->octets ? TURNED : TURNED / 2;
@@ -93,10 +94,11 @@ static void share_words(const Wide *w, LLVMValueRef *sums)
 {
     bool turned = w->p->result_is_last;
     LLVMTypeRef half = gx_int_type(w->k, 16);
-    LLVMValueRef feature = w->lane, place = times(w->k, split(w->k, &feature, SUMS), 2);
+    LLVMValueRef feature = w->lane,
+                 position = times(w->k, split(w->k, &feature, SUMS), 2);
     feature = add(w->k, feature, first_feature(w));
-    place = add(w->k, place, first_place(w));
-    LLVMValueRef to = wide_sum_at(w, feature, place);
+    position = add(w->k, position, first_position(w));
+    LLVMValueRef to = wide_sum_at(w, feature, position);
     for (uint32_t i = 0; i < w->sum_count; i += 2) {
         uint32_t block = i / SUMS / w->octets, octet = i / SUMS % w->octets;
         int64_t at = sum_offset(w, block * WARP_ROWS + i / 2 % 2 * WARPGROUP_PIECE,
@@ -114,7 +116,7 @@ static void share_words(const Wide *w, LLVMValueRef *sums)
     }
 }
 
-/* Some neighbouring results: eight features of a place, or two places of a feature. */
+/* Some neighbouring results: eight features of a position, or two positions of a feature. */
 typedef struct Item {
     LLVMValueRef offset; /* in shared memory */
     LLVMValueRef row;    /* of the image's result */
@@ -140,9 +142,9 @@ static Item find_item(const Wide *w, LLVMValueRef item)
     }
     group = row;
     at = split(w->k, &group, w->storage.group_rows);
-    LLVMValueRef place = add(w->k, times(w->k, group, w->storage.columns),
-                             add(w->k, times(w->k, at, w->storage.sum_pitch), column));
-    Item found = {.offset = wide_sum_at(w, feature, place),
+    LLVMValueRef position = add(w->k, times(w->k, group, w->storage.columns),
+                                add(w->k, times(w->k, at, w->storage.sum_pitch), column));
+    Item found = {.offset = wide_sum_at(w, feature, position),
                   .row = add(w->k, w->row, row)};
     int64_t tile = turned ? features / WARPGROUP_PIECE : features;
     found.linear[0] = found.row;
@@ -196,9 +198,9 @@ static void store_item(const Wide *w, LLVMValueRef offset, const IndexExpr *at)
 static void write_item(const Wide *w, LLVMValueRef number_of_item)
 {
     GxIf inside;
-    if (w->c->by_places) {
-        WidePlacesItem item;
-        const IndexExpr *at = wide_places_item(w, number_of_item, &item);
+    if (w->c->by_positions) {
+        WidePositionsItem item;
+        const IndexExpr *at = wide_positions_item(w, number_of_item, &item);
         emit_if_begin(w->e, &inside, item.inside);
         store_item(w, item.offset, at);
     } else {
@@ -242,12 +244,12 @@ void wide_results(const Wide *w, LLVMValueRef *sums)
 {
     int64_t lanes = w->p->result_is_last ? WARPGROUP_PIECE : 2,
             results = w->c->tile[FEATURES] * w->c->tile[ROWS] *
-                      (w->c->by_places ? 1 : w->p->result_size[X]);
+                      (w->c->by_positions ? 1 : w->p->result_size[X]);
     gx_barrier(w->k);
     if (w->p->in_tensor_memory)
         wide_tensor_share(w);
-    else if (w->c->by_places)
-        wide_places_share(w, sums);
+    else if (w->c->by_positions)
+        wide_positions_share(w, sums);
     else if (target_has(w->in->design->target, FEATURE_STMATRIX))
         share_sums(w, sums);
     else

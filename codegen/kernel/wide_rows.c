@@ -2,7 +2,7 @@
  * one run of the image's numbers, or one for each channel.
  *
  *   rows of the image are asked for with zeros around them, and the filter
- *   each place of the patch gets the runs of its window's row
+ *   each position of the patch gets the runs of its window's row
  *   for every `stride` rows of the window: multiply
  *
  * By mma.sync the runs are taken from the rows without a patch, words of a column by the lane that multiplies them.
@@ -154,7 +154,7 @@ static LLVMValueRef load_part(const Run *r, LLVMValueRef from, int64_t part)
     return piece;
 }
 
-/* Each place of a plane is the window's row of a result; those behind the last result's are what else has been read. */
+/* Each position of a plane is the window's row of a result; those behind the last result's are what else has been read. */
 static void make_patch(const Run *r)
 {
     enum { AT_ONCE = 4 /* pieces that are loaded before the first is stored */ };
@@ -166,7 +166,7 @@ static void make_patch(const Run *r)
             before = (p->before[X] + p->spare) * numbers;
     walk_begin(w, &walk, w->storage.pitch, rows->count);
     LLVMValueRef row = walk.down, plane = split(w->k, &row, p->stride),
-                 place = add(w->k, times(w->k, row, w->storage.pitch), walk.across),
+                 position = add(w->k, times(w->k, row, w->storage.pitch), walk.across),
                  from = add(w->k, times(w->k, walk.down, rows->row_bytes),
                             times(w->k, walk.across, step));
     from = add(w->k, from, number(w->k, r->rows + 2 * (rows->lead - before)));
@@ -181,7 +181,7 @@ static void make_patch(const Run *r)
         }
         for (int64_t j = 0; j < count; j++)
             gx_store(w->k, GX_SHARED,
-                     patch_offset(w, place, add(w->k, first, number(w->k, i + j))),
+                     patch_offset(w, position, add(w->k, first, number(w->k, i + j))),
                      parts[j], PIECE_BYTES);
     }
     walk_end(w, &walk);
@@ -200,14 +200,14 @@ static void make_zeros(const Run *r)
              zero, PIECE_BYTES);
     gx_loop_end(w->k, &loop, NULL);
     LLVMValueRef chunk = each_begin(w, &loop, p->stride * p->pieces * behind),
-                 place = split(w->k, &chunk, behind),
+                 position = split(w->k, &chunk, behind),
                  plane = LLVMBuildUDiv(w->b, chunk, number(w->k, p->pieces), ""), rows;
     /* rows stride * i + plane of those that there are */
     rows = LLVMBuildSub(w->b, number(w->k, w->storage.of_rows.count + p->stride - 1),
                         plane, "");
     rows = LLVMBuildUDiv(w->b, rows, number(w->k, p->stride), "");
-    place = add(w->k, place, times(w->k, rows, w->storage.pitch));
-    gx_store(w->k, GX_SHARED, patch_offset(w, place, chunk), zero, PIECE_BYTES);
+    position = add(w->k, position, times(w->k, rows, w->storage.pitch));
+    gx_store(w->k, GX_SHARED, patch_offset(w, position, chunk), zero, PIECE_BYTES);
     gx_loop_end(w->k, &loop, NULL);
 }
 
@@ -246,7 +246,8 @@ static LLVMValueRef word_offset(const Run *r, uint32_t octet)
     int64_t numbers = wide_tap_numbers(p), before = (p->before[X] + p->spare) * numbers;
     LLVMValueRef column = w->lane, word = split(w->k, &column, PIECE_WORDS), row, x;
     LLVMValueRef first = add(w->k, w->first_octet, number(w->k, octet));
-    wide_mma_place(w, add(w->k, times(w->k, first, WARPGROUP_PIECE), column), &row, &x);
+    wide_mma_position(w, add(w->k, times(w->k, first, WARPGROUP_PIECE), column), &row,
+                      &x);
     row = add(w->k, row, times(w->k, w->group[ROWS], w->storage.group_rows));
     LLVMValueRef at = add(w->k, times(w->k, row, p->stride * rows->row_bytes),
                           times(w->k, x, 2 * p->stride * numbers));
@@ -288,10 +289,10 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
             chunks = (left < p->stride ? left : p->stride) * p->pieces;
     LLVMValueRef below = times(w->k, w->group[ROWS],
                                w->storage.group_rows * w->storage.pitch),
-                 place = add(w->k, below, number(w->k, row * w->storage.pitch));
+                 position = add(w->k, below, number(w->k, row * w->storage.pitch));
     int64_t term = p->stride * row * p->pieces * WARPGROUP_PIECE;
     GxMatrices a = filter_from(r, term),
-               b = {.offset = patch_offset(w, place, number(w->k, 0)),
+               b = {.offset = patch_offset(w, position, number(w->k, 0)),
                     .lead = (uint32_t)(w->storage.chunk * PIECE_BYTES),
                     .stride = WARPGROUP_PIECE * PIECE_BYTES};
     if (chunks >= 2)
@@ -301,7 +302,7 @@ static void multiply_rows(Wide *w, const Run *r, int64_t row, LLVMValueRef *sums
     int64_t zeros = p->stride * p->pieces * w->storage.chunk,
             last = (chunks - 1) * w->storage.chunk + row * w->storage.pitch;
     a = filter_from(r, term + (chunks - 1) * WARPGROUP_PIECE);
-    b.offset = patch_offset(w, place, number(w->k, chunks - 1));
+    b.offset = patch_offset(w, position, number(w->k, chunks - 1));
     b.lead = (uint32_t)((zeros - last) * PIECE_BYTES);
     wide_multiply_on(w, &a, &b, 1, 0, w->sum_count, sums);
 }

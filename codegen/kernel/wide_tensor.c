@@ -82,12 +82,12 @@ void wide_tensor_multiply(Wide *w, const GxMatrices *filter, const GxMatrices *p
                           uint32_t steps)
 {
     const WideTensor *t = &w->storage.tensor;
-    bool turned = w->p->places_are_rows;
+    bool turned = w->p->positions_are_rows;
     DType type = w->p->inst->operands[0]->shape->dtype;
     for (int64_t i = 0; i < t->tiles; i++) {
-        int64_t place = i % t->across, feature = i / t->across;
+        int64_t position = i % t->across, feature = i / t->across;
         GxMatrices f = from(w, filter, feature * TENSOR_ROWS),
-                   p = from(w, patch, place * (turned ? TENSOR_ROWS : t->columns));
+                   p = from(w, patch, position * (turned ? TENSOR_ROWS : t->columns));
         gx_tensor_mma(w->k, type, TENSOR_ROWS, (uint32_t)t->columns, steps,
                       turned ? &p : &f, turned ? &f : &p,
                       add(w->k, w->address, number(w->k, i * t->columns)), w->adds);
@@ -102,25 +102,25 @@ static void store_sums(const Wide *w, LLVMValueRef tile, LLVMValueRef row,
                        LLVMValueRef column, uint32_t count, const LLVMValueRef *sums)
 {
     const WideTensor *t = &w->storage.tensor;
-    LLVMValueRef features = tile, places = split(w->k, &features, t->across);
-    if (!w->p->places_are_rows) {
-        wide_share_block(w, false, add(w->k, times(w->k, places, t->columns), column),
+    LLVMValueRef features = tile, positions = split(w->k, &features, t->across);
+    if (!w->p->positions_are_rows) {
+        wide_share_block(w, false, add(w->k, times(w->k, positions, t->columns), column),
                          add(w->k, times(w->k, features, TENSOR_ROWS), row), count, sums);
         return;
     }
     if (w->p->by_term) /* parts of a row, and the rows */
-        row = add(w->k, row, times(w->k, split(w->k, &places, t->parts), TENSOR_ROWS));
+        row = add(w->k, row, times(w->k, split(w->k, &positions, t->parts), TENSOR_ROWS));
     int64_t apart = w->p->by_term ? w->storage.pitch : TENSOR_ROWS;
-    wide_share_block(w, true, add(w->k, times(w->k, places, apart), row), column, count,
-                     sums);
+    wide_share_block(w, true, add(w->k, times(w->k, positions, apart), row), column,
+                     count, sums);
 }
 
-/* Rows of a part of a row of results may have none of its places. */
-static LLVMValueRef has_place(const Wide *w, LLVMValueRef tile, LLVMValueRef row)
+/* Rows of a part of a row of results may have none of its positions. */
+static LLVMValueRef has_position(const Wide *w, LLVMValueRef tile, LLVMValueRef row)
 {
     LLVMValueRef part = split(w->k, &tile, w->storage.tensor.parts);
-    LLVMValueRef place = add(w->k, times(w->k, part, TENSOR_ROWS), row);
-    return is_below(w->k, place, w->storage.pitch);
+    LLVMValueRef position = add(w->k, times(w->k, part, TENSOR_ROWS), row);
+    return is_below(w->k, position, w->storage.pitch);
 }
 
 /* Each four warps take some of the columns, each warp its 32 lanes of them. */
@@ -130,7 +130,7 @@ void wide_tensor_share(const Wide *w)
     const WideTensor *t = &w->storage.tensor;
     uint32_t part = t->columns % MOST_PART == 0 ? MOST_PART : PART;
     bool has_spare =
-        w->p->by_term && w->p->places_are_rows && w->storage.pitch % TENSOR_ROWS != 0;
+        w->p->by_term && w->p->positions_are_rows && w->storage.pitch % TENSOR_ROWS != 0;
     GxLoop loop;
     gx_loop_begin(w->k, &loop,
                   LLVMBuildLShr(w->b, w->thread, number(w->k, GROUP_LOG2), ""),
@@ -145,7 +145,7 @@ void wide_tensor_share(const Wide *w)
             add(w->k, add(w->k, w->address, column), times(w->k, row, GX_TENSOR_LANE));
         GxIf there;
         if (has_spare)
-            gx_if_begin(w->k, &there, has_place(w, tile, row));
+            gx_if_begin(w->k, &there, has_position(w, tile, row));
         gx_tensor_load(w->k, at, part, sums);
         store_sums(w, tile, row, in, part, sums);
         if (has_spare)

@@ -1,5 +1,6 @@
 /* Patches by terms (WidePlan.by_term): see ir/kernel/kinds/wide_rows.c. A thread takes a row of the image and the windows of
- * eight places: all numbers that these have in that row, from which it makes a row of a matrix for each tap and channel. */
+ * eight positions: all numbers that these have in that row, from which it makes a row of a matrix for each tap and
+ * channel. */
 #include "codegen/kernel/wide.h"
 
 static int64_t octets_of(const Wide *w)
@@ -7,7 +8,7 @@ static int64_t octets_of(const Wide *w)
     return w->storage.pitch / WARPGROUP_PIECE;
 }
 
-/* Row `at` of the matrices of eight places, which begin with row `first`. */
+/* Row `at` of the matrices of eight positions, which begin with row `first`. */
 static void store_row(const Wide *w, LLVMValueRef first, LLVMValueRef at,
                       LLVMValueRef value)
 {
@@ -16,7 +17,7 @@ static void store_row(const Wide *w, LLVMValueRef first, LLVMValueRef at,
 }
 
 /* What stands behind the terms of the rows: of each result's last ones is written what are none. And the row between eight
- * features of the filter and the next, which products may read for places that are none. */
+ * features of the filter and the next, which products may read for positions that are none. */
 void wide_terms_zeros(const Wide *w, uint32_t filter)
 {
     const WideStorage *s = &w->storage;
@@ -48,7 +49,7 @@ static LLVMValueRef number_at(const Wide *w, const LLVMValueRef *words, int64_t 
     return LLVMBuildExtractElement(w->b, both, number(w->k, i % 2), "");
 }
 
-/* Numbers first + i * step, of eight places. */
+/* Numbers first + i * step, of eight positions. */
 static LLVMValueRef row_of(const Wide *w, const LLVMValueRef *words, int64_t first,
                            int64_t step)
 {
@@ -141,7 +142,7 @@ static void multiply(const Wide *w, int64_t tile, GxMatrices filter, int64_t at,
                      int64_t lead, int64_t term, int64_t steps)
 {
     const WideTensor *t = &w->storage.tensor;
-    bool turned = w->p->places_are_rows;
+    bool turned = w->p->positions_are_rows;
     if (steps == 0)
         return;
     filter.offset = add(w->k, filter.offset, number(w->k, term * PIECE_BYTES));

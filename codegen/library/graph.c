@@ -282,9 +282,9 @@ static uint32_t add_row_sums(Builder *b, PlanGraphTensor rows)
 {
     const int64_t *dims = rows.dims;
     rows.storage = PLAN_GRAPH_SCRATCH;
-    rows.strides[ATTENTION_BATCH] = dims[ATTENTION_HEADS] * dims[ATTENTION_PLACES];
-    rows.strides[ATTENTION_HEADS] = dims[ATTENTION_PLACES];
-    rows.strides[ATTENTION_PLACES] = rows.strides[ATTENTION_DEPTH] = 1;
+    rows.strides[ATTENTION_BATCH] = dims[ATTENTION_HEADS] * dims[ATTENTION_POSITIONS];
+    rows.strides[ATTENTION_HEADS] = dims[ATTENTION_POSITIONS];
+    rows.strides[ATTENTION_POSITIONS] = rows.strides[ATTENTION_DEPTH] = 1;
     b->graph.scratch_bytes = b->graph.workspace_bytes = plan_graph_tensor_bytes(&rows);
     return add_tensor(b, &rows);
 }
@@ -325,7 +325,7 @@ static void describe_gradient(Builder *b, const AttentionGradientCall *call)
 
 /* -- norms ------------------------------------------------------------------------------------- */
 
-/* A matrix as images of one place: their features are what is normalised. */
+/* A matrix as images of one position: their features are what is normalised. */
 static PlanGraphTensor norm_tensor(DType t, int64_t rows, int64_t columns)
 {
     return (PlanGraphTensor){.type = library_type(t),

@@ -101,7 +101,7 @@ static int64_t element_at(const Shape *s, const int64_t *index)
     return at;
 }
 
-/* Bytes from the beginning of the operand; -1: the kernel needs all of it, or its place is not as aligned as kernels
+/* Bytes from the beginning of the operand; -1: the kernel needs all of it, or its offset is not as aligned as kernels
  * rely on. What does not lie side by side is no piece, but where its slices begin is the launch's matter, too. */
 static int64_t piece_offset(const Variant *v, const Instruction *fusion, uint32_t p,
                             Piece *piece)

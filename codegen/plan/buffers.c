@@ -13,7 +13,7 @@
 #define NESTING_MOST 1000
 #define SMALL_PART 128     /* of the largest buffer: smaller ones are small */
 #define LARGE_MOST 8192    /* large buffers for which orders are tried */
-#define REUSED_LEAST 65536 /* bytes of an operand whose place may become a result's */
+#define REUSED_LEAST 65536 /* bytes of an operand whose memory may become a result's */
 
 /* An operand and a result that may be one buffer, if nobody reads the operand afterwards. They
  * take part at two times, `time` and the one behind it. */
@@ -325,7 +325,7 @@ static int by_size(const void *x, const void *y)
     return order != 0 ? order : ascending(a->order, b->order);
 }
 
-/* Of all that is in the places of both. */
+/* Of all that is in both sets. */
 static bool overlap_in_time(const Buffer *x, const Buffer *y)
 {
     return x->begin <= y->last && y->begin <= x->last;
@@ -413,7 +413,7 @@ static void reuse_operands(const Walk *w, const uint32_t *colours)
     join_pairs(w, colours, live, most);
 }
 
-/* Places the items one after the other; returns how many bytes that takes, by colour in out[]. */
+/* Assigns offsets to the items one after the other; returns how many bytes that takes, by colour in out[]. */
 static uint64_t pack(Buffers *b, const Item *items, Item *placed, size_t count,
                      uint64_t *out)
 {
@@ -490,7 +490,7 @@ static ItemOrder *best_order(Buffers *b, const Item *all, Item *placed, size_t c
     return best;
 }
 
-static void place_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
+static void pack_temporaries(Buffers *b, const uint32_t *colours, Arena *a)
 {
     Item *items = ARENA_ARRAY(a, Item, b->set_count);
     Item *placed = ARENA_ARRAY(a, Item, b->set_count);
@@ -526,7 +526,7 @@ Buffers *buffers_assign(const Module *m, const AliasSets *aliases,
     touch_all(&w, m->entry->root, w.time);
     b->end = w.time;
     reuse_operands(&w, colours);
-    place_temporaries(b, colours, a);
+    pack_temporaries(b, colours, a);
     return b;
 }
 

@@ -30,7 +30,7 @@ static uint32_t line_number(int64_t line)
     return line > 0 && line < UINT32_MAX ? (uint32_t)line : 0;
 }
 
-/* The place that a stack frame names, in metadata whose own file is empty. */
+/* The location that a stack frame names, in metadata whose own file is empty. */
 static void find_frame(const StackFrames *f, int64_t id, CodegenSource *out)
 {
     if (f == NULL || id < 1 || id > f->frame_count)

@@ -69,7 +69,7 @@ uint32_t variant_set_slice(Variant *v, uint32_t set)
     return v->slices[set];
 }
 
-/* A part of an alias set's slice, at a place that depends on the loop's counter. */
+/* A part of an alias set's slice, at an offset that depends on the loop's counter. */
 static uint32_t add_loop_slice(Variant *v, const LoopSlice *l, uint32_t set,
                                uint64_t bytes)
 {

@@ -78,7 +78,7 @@ typedef struct Variant {
  * program); made on first use. */
 uint32_t variant_set_slice(Variant *v, uint32_t set);
 uint32_t variant_state_slice(Variant *v);
-/* What libraries work in, all in the same place: at least so many bytes. */
+/* What libraries work in, all in the same memory: at least so many bytes. */
 uint32_t variant_workspace_slice(Variant *v, uint64_t bytes);
 /* What a kernel on the variant's stream works in: so many bytes, which its stream's next kernel may have. */
 uint32_t variant_scratch_slice(Variant *v, uint64_t bytes);

@@ -1,4 +1,4 @@
-/* Collectives: which devices meet, and what they compute. The one place that knows the rules
+/* Collectives: which devices meet, and what they compute. The only module that knows the rules
  * of group modes; verifier, passes and codegen ask here.
  *
  * A device's number is replica * partitions + partition. Modes follow from channel_id and

@@ -354,7 +354,7 @@ static uint32_t nearest_position(const LinearLayout *l, uint32_t value, uint32_t
         if (find_position(l, value, own, (LinearInput)last, &position))
             return position;
     }
-    bug("a linear layout has no place for element %u", value);
+    bug("a linear layout has no position for element %u", value);
 }
 
 /* The bits of an input among those of packed inputs. */

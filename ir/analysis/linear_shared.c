@@ -131,7 +131,7 @@ static uint32_t outside(const Space *a, const Space *b, const Space *vector,
     return 0;
 }
 
-/* The first registers of an access, then what its lanes differ in that take place at once. */
+/* The first registers of an access, then what its lanes differ in that are done at once. */
 static Space access_space(LinearAccess access, uint32_t bits)
 {
     Space s = {.count = 0};

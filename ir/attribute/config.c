@@ -471,16 +471,16 @@ void config_copy(Instruction *to, const Instruction *from)
 
 /* Where an entry stands in an object, or would: `begin` .. `end` is the value, or the position behind the last
  * entry where there is none. */
-typedef struct Place {
+typedef struct Position {
     bool is_found, is_empty; /* nothing else is in the object */
     size_t begin, end;
     size_t from, to; /* with its name and one of the commas beside it */
-} Place;
+} Position;
 
-static Place find_position(const char *text, size_t at, size_t end, Bytes name)
+static Position find_position(const char *text, size_t at, size_t end, Bytes name)
 {
     Walk w = walk_begin(text, at, end);
-    Place p = {.begin = w.at, .end = w.at, .is_empty = true};
+    Position p = {.begin = w.at, .end = w.at, .is_empty = true};
     size_t last = w.at;
     for (Entry e; walk_next(&w, &e);) {
         if (p.is_found) { /* the comma behind it, where it is the first one */
@@ -489,11 +489,11 @@ static Place find_position(const char *text, size_t at, size_t end, Bytes name)
             continue;
         }
         if (bytes_equal(e.name, name))
-            p = (Place){
+            p = (Position){
                 true,       p.is_empty, e.value, e.value_end, p.is_empty ? e.begin : last,
                 e.value_end};
         else
-            p = (Place){false, false, e.value_end, e.value_end, 0, 0};
+            p = (Position){false, false, e.value_end, e.value_end, 0, 0};
         last = e.value_end;
     }
     return p;
@@ -510,7 +510,7 @@ static void splice(Instruction *inst, size_t from, size_t to, const char *with)
     config_set_text(inst, t.data, t.length);
 }
 
-static void put(Instruction *inst, const Place *p, Bytes name, const char *value)
+static void put(Instruction *inst, const Position *p, Bytes name, const char *value)
 {
     Arena *a = inst->parent->module->arena;
     if (!p->is_found)
@@ -519,7 +519,7 @@ static void put(Instruction *inst, const Place *p, Bytes name, const char *value
     splice(inst, p->begin, p->end, value);
 }
 
-static Place open_position(Instruction *inst, Bytes name)
+static Position open_position(Instruction *inst, Bytes name)
 {
     if (!config_of(inst)->is_object)
         config_set_text(inst, "{}", 2);
@@ -531,7 +531,7 @@ static void set_value(Instruction *inst, ConfigKey key, const char *value)
 {
     Bytes group = rows[key].group, own = rows[key].name;
     Bytes outer = group.length != 0 ? group : own;
-    Place p = open_position(inst, outer);
+    Position p = open_position(inst, outer);
     const char *text = config_of(inst)->text.data;
     if (group.length != 0 && p.is_found && text[p.begin] == '{') {
         p = find_position(text, p.begin, p.end, own);
@@ -563,11 +563,11 @@ void config_set_word(Instruction *inst, ConfigKey key, const char *word)
 void config_set_object(Instruction *inst, const char *name, const char *text)
 {
     Bytes outer = {name, strlen(name)};
-    Place p = open_position(inst, outer);
+    Position p = open_position(inst, outer);
     put(inst, &p, outer, text);
 }
 
-static void cut_out(Instruction *inst, const Place *p)
+static void cut_out(Instruction *inst, const Position *p)
 {
     if (p->is_empty)
         inst_unset(inst, ATTR_BACKEND_CONFIG);
@@ -580,7 +580,7 @@ void config_remove_object(Instruction *inst, const char *name)
     Bytes text = config_of(inst)->text;
     if (!config_of(inst)->is_object)
         return;
-    Place p = find_position(text.data, 0, text.length, (Bytes){name, strlen(name)});
+    Position p = find_position(text.data, 0, text.length, (Bytes){name, strlen(name)});
     if (p.is_found)
         cut_out(inst, &p);
 }
@@ -590,9 +590,10 @@ void config_remove(Instruction *inst, ConfigKey key)
     Bytes group = rows[key].group, own = rows[key].name, text = config_of(inst)->text;
     if (config_find(inst, key) == NULL)
         return;
-    Place p = find_position(text.data, 0, text.length, group.length != 0 ? group : own);
+    Position p =
+        find_position(text.data, 0, text.length, group.length != 0 ? group : own);
     if (group.length != 0) {
-        Place inner = find_position(text.data, p.begin, p.end, own);
+        Position inner = find_position(text.data, p.begin, p.end, own);
         if (!inner.is_empty) /* others stay in the group, and so it does */
             p = inner;
     }

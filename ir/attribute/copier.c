@@ -104,7 +104,7 @@ const Shape *copy_shape(Copier *c, const Shape *s)
     Shape key = *s;
     if (s->layout != NULL)
         key.layout = intern_layout(c->intern, s->layout);
-    slot->copy = s; /* no other shape takes the place meanwhile */
+    slot->copy = s; /* no other shape takes the slot meanwhile */
     if (s->elements != NULL) {
         const Shape **elements = ARENA_ARRAY(c->scratch, const Shape *, s->rank);
         for (uint32_t i = 0; i < s->rank; i++)

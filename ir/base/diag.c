@@ -191,11 +191,11 @@ const char *diag_render(const Diag *d, bool colour)
     for (const DiagMessage *message = d->first; message != NULL;
          message = message->next) {
         const char *tint = colour ? kind_colours[message->kind] : "";
-        bool placed =
+        bool has_location =
             d->text != NULL && (message->span.begin != 0 || message->span.end != 0);
         put_text(&out, bold);
         put_text(&out, d->file);
-        if (placed) {
+        if (has_location) {
             line = find_line(d, message->span.begin, line);
             size_t begin =
                 message->span.begin < d->length ? message->span.begin : d->length;
@@ -211,7 +211,7 @@ const char *diag_render(const Diag *d, bool colour)
         put_text(&out, plain);
         put_text(&out, message->text);
         put_text(&out, "\n");
-        if (placed)
+        if (has_location)
             put_excerpt(&out, d, line, message->span, tint, plain);
     }
     if (d->error_count > DIAG_ERROR_LIMIT) {

@@ -407,8 +407,9 @@ const Shape *infer_scan(InferContext *cx, const Instruction *inst)
             continue;
         }
         if (d > s->rank)
-            return infer_error(cx, inst, "output %u, %s, has no place for dimension %lld",
-                               i, infer_text(cx, s), (long long)d);
+            return infer_error(cx, inst,
+                               "output %u, %s, is of too low rank for dimension %lld", i,
+                               infer_text(cx, s), (long long)d);
         int64_t stack[INFER_STACK];
         int64_t *sizes = infer_dims_array(cx, stack, s->rank + 1);
         for (uint32_t j = 0; j <= s->rank; j++)

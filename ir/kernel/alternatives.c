@@ -210,10 +210,10 @@ static void try_configurations(Search *s, size_t most)
  * result does because each thread reads only what it writes, or has reduced what it then writes over. */
 static bool takes_buffers(KernelKind own, KernelKind other, bool shares_buffers)
 {
-    enum { PLACES = KERNEL_IN_PLACE | KERNEL_UPDATES };
+    enum { WRITES = KERNEL_IN_PLACE | KERNEL_UPDATES };
     uint32_t flags = kernel_kind_info[other].flags,
              reduces = kernel_kind_info[own].flags & KERNEL_REDUCES;
-    return (kernel_kind_info[own].flags & PLACES) == (flags & PLACES) &&
+    return (kernel_kind_info[own].flags & WRITES) == (flags & WRITES) &&
            (!shares_buffers ||
             ((flags & KERNEL_OWN_ELEMENTS) != 0 && reduces == (flags & KERNEL_REDUCES)));
 }

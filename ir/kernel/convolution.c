@@ -6,7 +6,7 @@
 
 static const char library[] = "cudnn";
 
-enum { FIRST = 0, SECOND = 1, PLACES = 2 }; /* dimensions of a ConvolutionArray */
+enum { FIRST = 0, SECOND = 1, POSITIONS = 2 }; /* dimensions of a ConvolutionArray */
 
 /* -- arrays ------------------------------------------------------------------------------------ */
 
@@ -17,7 +17,7 @@ static ConvolutionArray array_of(const Shape *s, int64_t first, int64_t second,
 {
     int64_t strides[CONVOLUTION_RANK];
     ConvolutionArray a = {.type = s->dtype};
-    uint32_t at = PLACES;
+    uint32_t at = POSITIONS;
     shape_strides(s, strides);
     a.dims[FIRST] = s->dims[first];
     a.strides[FIRST] = strides[first];
@@ -102,8 +102,8 @@ static bool find_behind(int64_t x, int64_t w, int64_t y, int64_t before, int64_t
 /* One dimension of positions, as forward convolutions are described. */
 static bool read_window(const WindowDim *d, ConvolutionShape *s, uint32_t at)
 {
-    int64_t x = s->x.dims[PLACES + at], w = s->w.dims[PLACES + at];
-    int64_t y = s->y.dims[PLACES + at];
+    int64_t x = s->x.dims[POSITIONS + at], w = s->w.dims[POSITIONS + at];
+    int64_t y = s->y.dims[POSITIONS + at];
     switch (s->kind) {
     case CONVOLUTION_FORWARD:
         s->before[at] = d->pad_low;
@@ -210,7 +210,7 @@ static void dims_in_order(uint32_t spatial, ConvolutionOrder order,
     if (order == CONVOLUTION_FEATURES_FIRST)
         out[n++] = SECOND;
     for (uint32_t d = 0; d < spatial; d++)
-        out[n++] = PLACES + d;
+        out[n++] = POSITIONS + d;
     if (order == CONVOLUTION_FEATURES_LAST)
         out[n++] = SECOND;
 }
@@ -221,7 +221,7 @@ static bool in_order(ConvolutionArray *a, uint32_t spatial, ConvolutionOrder ord
     uint32_t dims[CONVOLUTION_RANK];
     int64_t stride = 1;
     dims_in_order(spatial, order, dims);
-    for (uint32_t i = spatial + PLACES; i-- > 0;) {
+    for (uint32_t i = spatial + POSITIONS; i-- > 0;) {
         uint32_t d = dims[i];
         if (a->dims[d] != 1 && a->strides[d] != stride)
             return false;

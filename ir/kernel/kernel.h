@@ -26,7 +26,7 @@ typedef enum {
 /* Those that stand in the text only where they say something. */
 #define KERNEL_OPTIONAL_KEYS                                                             \
     (1u << KERNEL_KEY_SLICES | 1u << KERNEL_KEY_COLUMN_BLOCKS |                          \
-     1u << KERNEL_KEY_BY_PLACES)
+     1u << KERNEL_KEY_BY_POSITIONS)
 
 /* Fields are named as in the text; those that the kind of kernel does not have are 0. */
 typedef struct KernelConfig {

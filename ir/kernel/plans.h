@@ -25,27 +25,28 @@ typedef struct LoopPlan {
 /* Channels of one instruction of image_convolution.c and wide_convolution.c. */
 #define TAPS_STEP 16
 
-/* image_convolution.c: images [image, feature, y, x], whose places count through all images; a window's places are
+/* image_convolution.c: images [image, feature, y, x], whose positions count through all images; a window's positions are
  * at distances that are the same for all. */
 typedef struct ImagePlan {
     const Instruction *inst;
     const TensorCore *core;          /* NULL: the target has none */
     int64_t features, channels;      /* of the result, of the image */
-    int64_t places;                  /* of the result, of all images */
+    int64_t positions;               /* of the result, of all images */
     int64_t size[2], result_size[2]; /* y, x */
     int64_t window[2], before[2];    /* before: padding */
     int64_t stride;
-    int64_t near, far; /* places from a window's own one to the first and last it reads */
+    int64_t near,
+        far; /* positions from a window's own one to the first and last it reads */
 } ImagePlan;
 
-#define IMAGE_VECTOR 8 /* places that are read and written at once: 16 bytes */
+#define IMAGE_VECTOR 8 /* positions that are read and written at once: 16 bytes */
 
-/* What lies where in a block's shared memory: places by their number in the block's patch, then one of zeros, then
+/* What lies where in a block's shared memory: positions by their number in the block's patch, then one of zeros, then
  * filters in stages. In place of all of it: the tile of sums. */
 typedef struct ImageStorage {
-    int64_t vectors; /* of places that a block reads: IMAGE_VECTOR each */
+    int64_t vectors; /* of positions that a block reads: IMAGE_VECTOR each */
     int64_t
-        row_bytes; /* of a place, of an output feature: the channels that are there at a time */
+        row_bytes; /* of a position, of an output feature: the channels that are there at a time */
     uint64_t patch_bytes, stage_bytes, bytes;
     int64_t sum_stride; /* elements from feature to feature of the tile of sums */
 } ImageStorage;
@@ -54,9 +55,9 @@ void image_storage(const KernelDesign *d, ImageStorage *out);
 /* wide_convolution.c: images [image, feature, y, x] or [image, y, x, feature]. */
 typedef struct WidePlan {
     const Instruction *inst;
-    const TensorCore *core; /* of mma.sync; NULL: the target has wgmma or tcgen05 */
-    bool in_tensor_memory;  /* are the sums: tcgen05; features are its rows, or, */
-    bool places_are_rows;   /* where features are no multiple of 128, places */
+    const TensorCore *core;  /* of mma.sync; NULL: the target has wgmma or tcgen05 */
+    bool in_tensor_memory;   /* are the sums: tcgen05; features are its rows, or, */
+    bool positions_are_rows; /* where features are no multiple of 128, positions */
     int64_t images, features, channels; /* of the result, of the image */
     int64_t
         group_features; /* that four warps make: 64, by mma.sync any 16 that divide all */
@@ -74,14 +75,14 @@ typedef struct WidePlan {
     int64_t pieces;
     int64_t spare;    /* taps before the first, so that runs begin with whole words */
     bool takes_words; /* mma.sync has these from rows of the image: there is no patch */
-    /* In tensor memory: rows of the patch's matrices are terms, of eight places each, so that the taps of a window lie
-     * one behind the other whatever their number is; there are no pieces of a place, and nothing is spare. */
+    /* In tensor memory: rows of the patch's matrices are terms, of eight positions each, so that the taps of a window lie
+     * one behind the other whatever their number is; there are no pieces of a position, and nothing is spare. */
     bool by_term;
     /* By wgmma: what is copied into shared memory as it is lies there in lines (WideStorage). */
     bool has_lines;
 } WidePlan;
 
-/* Of few channels: numbers of the image from one place of a row to the next. */
+/* Of few channels: numbers of the image from one position of a row to the next. */
 static inline int64_t wide_tap_numbers(const WidePlan *p)
 {
     return p->is_last ? p->channels : 1;
@@ -99,21 +100,21 @@ typedef struct WideRows {
     int64_t count;     /* of the image, or of a channel */
     int64_t row_bytes; /* with zeros around it: */
     int64_t lead;      /* so many numbers before it */
-    int64_t zeros;     /* places behind the patch, beside an odd piece */
+    int64_t zeros;     /* positions behind the patch, beside an odd piece */
     int64_t terms;     /* of the filter, in whole steps */
     uint64_t bytes;
-    /* WidePlan.by_term: rows of 16 bytes from eight places to the next; the first behind the terms of all rows of the
+    /* WidePlan.by_term: rows of 16 bytes from eight positions to the next; the first behind the terms of all rows of the
      * image: each result's last ones, up to eight with zeros, if there is a rest of its terms by eight; where there
      * are zeros beside an odd eight, else -1. */
     int64_t chunk, tails, beside;
-    int64_t turn; /* threads from the first row of eight places to that of the next */
+    int64_t turn; /* threads from the first row of eight positions to that of the next */
 } WideRows;
 
 /* WidePlan.in_tensor_memory: the sums lie there as tiles of `rows`, 128 or 64, by `columns`, one beside the other. */
 typedef struct WideTensor {
     int64_t rows, columns, tiles;
     int64_t width;  /* columns of all tiles that are multiplied */
-    int64_t parts;  /* WidePlan.by_term, places are rows: of a row of results */
+    int64_t parts;  /* WidePlan.by_term, positions are rows: of a row of results */
     int64_t across; /* tiles of the same features */
     uint32_t taken; /* columns of tensor memory, as they can be asked for */
     uint32_t
@@ -121,23 +122,25 @@ typedef struct WideTensor {
 } WideTensor;
 
 /* What lies where in a block's shared memory: the patch, filters in stages; in place of all of it, the sums. The patch
- * has, for eight channels each, places of 16 bytes: a plane for each remainder by the stride, both ways, rows of `pitch`
- * places one behind the other, so that a tap's places begin a fixed distance behind the first one's. */
+ * has, for eight channels each, positions of 16 bytes: a plane for each remainder by the stride, both ways, rows of `pitch`
+ * positions one behind the other, so that a tap's positions begin a fixed distance behind the first one's. */
 typedef struct WideStorage {
     int64_t pitch, rows; /* of a plane */
-    int64_t width;       /* by places: of a row that are read */
+    int64_t width;       /* by positions: of a row that are read */
     int64_t
-        image_rows; /* by places: from an image's first row of a plane to the next one's */
-    int64_t image_apart; /* by places: places between its last row and that */
-    int64_t plane; /* places of it, and some that only columns behind the last one read */
+        image_rows; /* by positions: from an image's first row of a plane to the next one's */
+    int64_t image_apart; /* by positions: positions between its last row and that */
+    int64_t
+        plane; /* positions of it, and some that only columns behind the last one read */
     int64_t group_rows; /* of results: four warps' */
     int64_t
         columns; /* of four warps: by wgmma a run of the patch, by mma.sync results only */
     int64_t sum_pitch; /* columns from a row of results to the next */
     int64_t parts; /* of the columns, by mma.sync: warps that have one; 1: each has all */
-    int64_t slack; /* places of the patch behind the last result's, at most */
+    int64_t slack; /* positions of the patch behind the last result's, at most */
     WideTensor tensor;
-    int64_t chunk; /* places from eight channels, or from a line of them, to the next */
+    int64_t
+        chunk; /* positions from eight channels, or from a line of them, to the next */
     /* Bytes of a row of the patch or the filter, 32, 64 or 128, whose pieces are swizzled: GxMatrices.line. 0: pieces are
      * matrices' rows. */
     uint32_t patch_line, filter_line;
@@ -150,7 +153,7 @@ void wide_storage(const KernelDesign *d, WideStorage *out);
 /* The patch is what wgmma reads, of whole steps of channels: it is filled through registers. */
 static inline bool wide_by_registers(const WidePlan *p, const KernelConfig *c)
 {
-    return p->has_lines && !c->by_places && p->pieces == 0;
+    return p->has_lines && !c->by_positions && p->pieces == 0;
 }
 /* Pieces of 16 bytes that a thread has under way then: all registers are theirs as long as there are no sums. */
 enum { WIDE_AT_ONCE = 24, WIDE_BESIDE_SUMS = 8 };
@@ -161,7 +164,7 @@ static inline int64_t wide_at_once(const WidePlan *p, const KernelConfig *c)
 }
 /* Registers of a thread then, of four warps with so many columns. */
 int64_t wide_registers(const WidePlan *p, const KernelConfig *c, int64_t columns);
-/* Eight places of eight channels each: what is turned then, features first. */
+/* Eight positions of eight channels each: what is turned then, features first. */
 int64_t wide_turned_vectors(const WidePlan *p, const KernelConfig *c);
 /* A tap's products begin before those of the tap before are done. */
 static inline bool wide_overlaps(const WidePlan *p, const KernelConfig *c)
@@ -177,13 +180,13 @@ static inline int64_t wide_reached_rows(const WidePlan *p, const KernelConfig *c
 uint32_t wide_line(int64_t pieces);
 /* The filter in lines of so many pieces, `rows` of them, behind a patch whose size is known. */
 void wide_line_filter(int64_t rows, int64_t pieces, WideStorage *out);
-/* Vectors of fewer channels than there could be, whole places apart, meet in banks as they are turned. */
+/* Vectors of fewer channels than there could be, whole positions apart, meet in banks as they are turned. */
 bool wide_turning_meets(const WidePlan *p, int64_t depth, int64_t deep);
 /* Into how many parts, of whole octets each, four warps divide so many columns by mma.sync: all warps, each with all
  * features, if that leaves no more of them empty than half of the warps. */
 int64_t wide_parts(const WidePlan *p, int64_t columns);
 
-/* wide_tensor.c: wide_convolution's sums in tensor memory. Places and tiles; pitch is there. */
+/* wide_tensor.c: wide_convolution's sums in tensor memory. Positions and tiles; pitch is there. */
 void wide_tensor_plan(WidePlan *p);
 void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
 /* Of tiles that are there: what has to be asked for. */
@@ -193,17 +196,18 @@ uint64_t wide_tensor_control(WideTensor *t, uint64_t bytes);
 const char *wide_tensor_refused(const KernelDesign *d);
 void configure_wide_tensor(const KernelDesign *d, int64_t deep, KernelConfig *c);
 
-/* wide_places.c: where config.by_places says so. Rows of the patch, their pitch, columns of four warps, which are places. */
-void wide_places_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
+/* wide_positions.c: where config.by_positions says so. Rows of the patch, their pitch, columns of four warps, which are
+ * positions. */
+void wide_positions_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out);
 /* Rows of a plane that a block reads on average. */
-double wide_places_rows(const WidePlan *p, const KernelConfig *c);
-/* How often 64 places four warps have; registers of a thread for them, for those that are loaded meanwhile, and sums. */
-int64_t wide_places_parts(const KernelConfig *c);
-int64_t wide_places_registers(const KernelConfig *c);
-const char *wide_places_refused(const KernelDesign *d);
+double wide_positions_rows(const WidePlan *p, const KernelConfig *c);
+/* How often 64 positions four warps have; registers of a thread for them, for those that are loaded meanwhile, and sums. */
+int64_t wide_positions_parts(const KernelConfig *c);
+int64_t wide_positions_registers(const KernelConfig *c);
+const char *wide_positions_refused(const KernelDesign *d);
 /* Sets the fastest of its shapes, if that takes less than `least` (0: there is nothing else). */
-void wide_places_configure(const KernelDesign *open, int64_t deep, double least,
-                           KernelConfig *c);
+void wide_positions_configure(const KernelDesign *open, int64_t deep, double least,
+                              KernelConfig *c);
 
 /* wide_rows.c: what is said above of few channels. Of the sizes of a convolution alone, whatever order its filter has:
  * NULL, or why it is none. */
@@ -222,11 +226,11 @@ int64_t wide_row_terms(const WidePlan *p); /* of the filter, of a window's row *
  * threads that fill the patch side by side meet in a bank. */
 enum { WIDE_TAIL_ROWS = 9 /* from tail to tail: not all in the same banks */ };
 int64_t wide_window_terms(const WidePlan *p);
-int64_t wide_terms_pitch(const WidePlan *p); /* places of a row of results, */
+int64_t wide_terms_pitch(const WidePlan *p); /* positions of a row of results, */
 int64_t wide_terms_parts(const WidePlan *p); /* tiles that these are rows of */
 int64_t wide_terms_read(const WidePlan *p);
-/* Tiles whose rows are places end with some that no result has, for which they read what stands behind the patch: rows of
- * the image and the filter are enough. */
+/* Tiles whose rows are positions end with some that no result has, for which they read what stands behind the patch: rows
+ * of the image and the filter are enough. */
 bool wide_terms_reach(const WidePlan *p, const WideStorage *s);
 int64_t wide_terms_meet(const WidePlan *p);
 /* Patch, filter and rows; pitch and columns are there. */
@@ -239,31 +243,31 @@ typedef struct GradientPlan {
     WidePlan of;
     int64_t window_rows;
     int64_t groups, images; /* pieces of the sum, images of each */
-    /* numbers of the second operand from one group, image, place to the next */
-    int64_t group_step, image_step, place_step;
+    /* numbers of the second operand from one group, image, position to the next */
+    int64_t group_step, image_step, position_step;
 } GradientPlan;
 
 typedef struct GradientStorage {
     WideStorage of;  /* patch and rows; the filter's is the second operand's */
     int64_t columns; /* a stride of rows of a window: what wgmma multiplies */
     int64_t calls; /* of each four warps: how many of these; mma.sync does all at once */
-    int64_t terms; /* places of a step */
+    int64_t terms; /* positions of a step */
     uint64_t bytes;
 } GradientStorage;
 void gradient_storage(const KernelDesign *d, GradientStorage *out);
 /* In tensor memory: columns of this call, whose last one may have fewer rows of the window than a stride. */
 int64_t gradient_call_columns(const GradientPlan *p, int64_t call);
 
-/* tap_gradient.c: the same of one from whole blocks of channels. Places of eight strips, as lines of 64 features, are an
+/* tap_gradient.c: the same of one from whole blocks of channels. Positions of eight strips, as lines of 64 features, are an
  * octet. */
 enum { GRADIENT_CHANNELS = 64, GRADIENT_LINE = 128, GRADIENT_OCTET = 8 * GRADIENT_LINE };
 typedef struct TapGradientStorage {
     int64_t
         octets; /* of strips, that are multiplied together: two, or one of even columns */
-    int64_t strips;      /* of an image */
-    int64_t strip_rows;  /* of the image: that a strip reads */
-    int64_t across;      /* tiles of a row of y */
-    int64_t width;       /* places of the image that the windows of such a tile reach */
+    int64_t strips;     /* of an image */
+    int64_t strip_rows; /* of the image: that a strip reads */
+    int64_t across;     /* tiles of a row of y */
+    int64_t width;      /* positions of the image that the windows of such a tile reach */
     int64_t runs, steps; /* of a block: octets' strips by tiles across, and their rows */
     int64_t ring;        /* rows of the image in shared memory, */
     int64_t buffers;     /* and of y */

@@ -127,7 +127,7 @@ static bool seen(Analysis *a, const Instruction *inst, const IndexExpr *const *i
             return true;
     }
     if (a->visit_count == a->visit_most) {
-        a->why = "an element is needed at too many places";
+        a->why = "an element is needed at too many indices";
         return true;
     }
     a->visits = arena_grow(a->arena, a->visits, &a->visit_capacity, a->visit_count + 1,

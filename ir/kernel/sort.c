@@ -243,7 +243,7 @@ static uint64_t slot_bytes(const SortPlan *p)
     return bytes;
 }
 
-bool sort_is_places(const Instruction *x, int64_t along)
+bool sort_is_indices(const Instruction *x, int64_t along)
 {
     for (; x->op == OP_BROADCAST; x = x->operands[0]) {
         along = ints_find(inst_ints(x, ATTR_DIMENSIONS), along);

@@ -32,8 +32,8 @@ uint32_t sort_comparisons(const Instruction *sort, const Instruction **less,
 bool sort_compares(const Instruction *sort, const Instruction **first,
                    const Instruction **second, bool *is_greater);
 
-/* Each element is its number along the dimension: the places of rows that are sorted. */
-bool sort_is_places(const Instruction *x, int64_t along);
+/* Each element is its number along the dimension: the indices of rows that are sorted. */
+bool sort_is_indices(const Instruction *x, int64_t along);
 
 typedef struct SortStep {
     int64_t run; /* sorts or makes runs of so many elements; 0: whole rows at once */

@@ -202,9 +202,9 @@ static void add_dims(AttentionBuilder *c, const TileConfig *config)
     p->dim_count = DIM_COUNT;
     p->dims[DIM_B] = (TileDim){"b", TILE_GRID, a->q.dims[ATTENTION_BATCH], 1};
     p->dims[DIM_H] = (TileDim){"h", TILE_GRID, a->q.dims[ATTENTION_HEADS], 1};
-    p->dims[DIM_M] = (TileDim){"m", TILE_GRID, a->q.dims[ATTENTION_PLACES], config->m};
+    p->dims[DIM_M] = (TileDim){"m", TILE_GRID, a->q.dims[ATTENTION_POSITIONS], config->m};
     p->dims[DIM_N] =
-        (TileDim){"n", TILE_SEQUENTIAL, a->k.dims[ATTENTION_PLACES], config->n};
+        (TileDim){"n", TILE_SEQUENTIAL, a->k.dims[ATTENTION_POSITIONS], config->n};
     p->dims[DIM_D] = (TileDim){"d", TILE_WHOLE, d, power_of_two(d < 16 ? 16 : d)};
     p->dims[DIM_E] = (TileDim){"e", TILE_WHOLE, e, power_of_two(e < 16 ? 16 : e)};
 }

@@ -153,7 +153,7 @@ static TileOp *inner_dot(TileBuilder *b, const Instruction *dot,
     if (depth == 0)
         return refuse(b, "its dots have too many depths");
     if (c->inner_count++ == DOT_CHAIN_MOST)
-        return refuse(b, "inner dots are needed at several places");
+        return refuse(b, "inner dots are needed at several indices");
     for (uint32_t i = 0; i < 2; i++) {
         sides[i] = factor(b, c->chain->factor, dot, i, index, depth, NULL);
         if (sides[i] == NULL)

@@ -488,7 +488,7 @@ static TileOp *value_of(TileBuilder *b, const Instruction *inst,
         if (inst == b->given[i].inst)
             return is_same(inst->shape->rank, index, b->given[i].index)
                        ? b->given[i].value
-                       : refuse(b, "the products are needed at several places");
+                       : refuse(b, "the products are needed at several indices");
     }
     if (inst->op == OP_DOT && b->dot != NULL)
         return guard == NULL ? b->dot(b, inst, index) : refuse(b, "products are padded");

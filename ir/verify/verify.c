@@ -54,7 +54,7 @@ static bool check_edges(Verify *v, const Computation *comp, bool *ordered)
             continue;
         if (inst->id != i || !inst->shape) {
             verify_error(v, inst,
-                         inst->shape ? "its id is not its place" : "has no shape");
+                         inst->shape ? "its id is not its index" : "has no shape");
             return false;
         }
         for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {

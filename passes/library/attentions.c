@@ -75,7 +75,7 @@ static bool is_closed(const Attentions *s, const Attention *a, const Instruction
 static bool is_worth_it(const Attentions *s, const Attention *a)
 {
     double work = attention_scores_counted(a) * (double)a->q.dims[ATTENTION_DEPTH];
-    return a->q.dims[ATTENTION_PLACES] >= LEAST_PLACES &&
+    return a->q.dims[ATTENTION_POSITIONS] >= LEAST_PLACES &&
            work >= (double)s->cx->settings->library_attention_work;
 }
 

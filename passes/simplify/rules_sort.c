@@ -24,7 +24,7 @@ static bool turns_freely(Rewriter *r, const Instruction *sort, uint32_t i,
         return is_turned(x, sort);
     if (sort->operand_count == 1 && key->op == OP_PARAMETER)
         return true;
-    return sort_is_places(x, inst_ints(sort, ATTR_DIMENSIONS).data[0]) ||
+    return sort_is_indices(x, inst_ints(sort, ATTR_DIMENSIONS).data[0]) ||
            sort_is_in_block(sort, r->cx->target);
 }
 

@@ -58,7 +58,7 @@ static bool only_first_are_read(Rewriter *r, const Instruction *sort)
 }
 
 /* Of (x, places), by x alone; is_largest: descending. */
-static bool sorts_places(const Instruction *sort, bool *is_largest)
+static bool sorts_indices(const Instruction *sort, bool *is_largest)
 {
     const Instruction *first, *second;
     const Shape *s = sort->operands[0]->shape;
@@ -67,7 +67,7 @@ static bool sorts_places(const Instruction *sort, bool *is_largest)
         return false;
     return inst_ints(sort, ATTR_DIMENSIONS).data[0] == s->rank - 1 &&
            sort->operands[1]->shape->dtype == DT_S32 &&
-           sort_is_places(sort->operands[1], s->rank - 1) &&
+           sort_is_indices(sort->operands[1], s->rank - 1) &&
            sort_compares(sort, &first, &second, is_largest) &&
            first->op == OP_PARAMETER && first->parameter == 0;
 }
@@ -132,7 +132,7 @@ static Instruction *slice_sort(Rewriter *r, Instruction *inst)
     int64_t which = inst_int(element, ATTR_INDEX, 0);
     int64_t k =
         rw_is_static(x->shape) && x->shape->rank > 0 ? first_of_rows(inst, x->shape) : 0;
-    if (k < 1 || !sorts_places(sort, &is_largest) || !only_first_are_read(r, sort))
+    if (k < 1 || !sorts_indices(sort, &is_largest) || !only_first_are_read(r, sort))
         return NULL;
     const Instruction *by = inst_called(sort, 0)->root;
     bool is_exact = !dtype_is_float(x->shape->dtype) ||

@@ -140,7 +140,7 @@ static void what_is_no_tile_says_why(void **state)
         {"x = f32[4,4] parameter(0) d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, "
          "rhs_contracting_dims={0} t = f32[4,4] transpose(d), dimensions={1,0} "
          "ROOT s = f32[4,4] add(d, t)",
-         "the products are needed at several places"},
+         "the products are needed at several indices"},
         {"x = f32[4,4] parameter(0) d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, "
          "rhs_contracting_dims={0} ROOT s = f32[2,4] slice(d), slice={[0:2], [0:4]}",
          "a result has not the products' elements"},

@@ -109,7 +109,7 @@ static const struct {
     void (*damage)(Module *m);
     const char *words;
 } cases[] = {
-    {wrong_id, "b (negate): its id is not its place"},
+    {wrong_id, "b (negate): its id is not its index"},
     {no_shape, "b (negate): has no shape"},
     {other_computation, "operand or control predecessor 0 is not in computation e"},
     {wrong_parameter, "a (parameter): parameter 3 of 1 of computation e"},

@@ -18,12 +18,12 @@
 enum {
     ATTENTION_BATCH,
     ATTENTION_HEADS,
-    ATTENTION_PLACES, /* rows of q and o, columns of k and v */
+    ATTENTION_POSITIONS, /* rows of q and o, columns of k and v */
     ATTENTION_DEPTH,
     ATTENTION_RANK
 };
 
-/* An array [batch, heads, places, depth], where it lies. */
+/* An array [batch, heads, positions, depth], where it lies. */
 typedef struct AttentionArray {
     const Instruction *base;                               /* NULL: there is none */
     int64_t dims[ATTENTION_RANK], strides[ATTENTION_RANK]; /* elements of the base */

@@ -71,8 +71,8 @@ void attention_set_library(Instruction *fusion)
 
 double attention_scores_counted(const Attention *a)
 {
-    double rows = (double)a->q.dims[ATTENTION_PLACES];
-    double columns = (double)a->k.dims[ATTENTION_PLACES];
+    double rows = (double)a->q.dims[ATTENTION_POSITIONS];
+    double columns = (double)a->k.dims[ATTENTION_POSITIONS];
     double counted = columns;
     if (a->band.has_left && (double)a->band.left < counted)
         counted = (double)a->band.left;

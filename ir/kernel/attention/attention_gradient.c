@@ -143,7 +143,7 @@ static bool operand_form(FormFinder *c, const Mapped *x, uint32_t operand, uint3
     return mapped_operand(x, operand, &y) && form_of(c, y, depth, out);
 }
 
-/* A row's: at its place among the exponentials. */
+/* A row's: at its position among the exponentials. */
 static bool is_row(const FormFinder *c, const Mapped *x)
 {
     ElementMap all;
@@ -487,7 +487,7 @@ static int64_t product_dim(const FormFinder *c, int64_t size, int64_t step)
     return -1;
 }
 
-/* The products' dimension for each of the exponentials', from the places of their elements; those of size 1 in turn. */
+/* The products' dimension for each of the exponentials', from the positions of their elements; those of size 1 in turn. */
 static bool find_product_dims(const FormFinder *c, AttentionGradient *out)
 {
     const Shape *e = c->e->shape, *g = c->products.inst->shape;

@@ -322,7 +322,7 @@ static bool add_digits(ElementDigits *out, ViewPiece space, const StridedView *v
     return element_digits_add(out, &space, space.size != 1, p, n);
 }
 
-/* The other operand is that array, at the same places. */
+/* The other operand is that array, at the same positions. */
 static bool multiplies(const Matcher *c, const Instruction *dot, uint32_t side,
                        AttentionRole role, double *factor)
 {
@@ -350,8 +350,8 @@ static bool multiplies(const Matcher *c, const Instruction *dot, uint32_t side,
 }
 
 /* Where the result lies, by p's elements and the depth, which is all that the other operand adds. */
-static bool place(Matcher *c, const GradientDot *g, uint32_t side, AttentionRole role,
-                  const Instruction *base)
+static bool locate(Matcher *c, const GradientDot *g, uint32_t side, AttentionRole role,
+                   const Instruction *base)
 {
     const Instruction *dot = g->dot, *x = dot->operands[side], *y = dot->operands[!side];
     Ints batch = batch_dims(dot, !side);
@@ -402,7 +402,7 @@ static bool match_result(Matcher *c, const Instruction *last, size_t leaf)
         c->leaf[role] = leaf;
         return c->d.base[role] == NULL && multiplies(c, g.dot, side, read, &other) &&
                is_factor(factor * other * g.factor, is_core ? c->a->scale : 1) &&
-               place(c, &g, side, role, last);
+               locate(c, &g, side, role, last);
     }
     return false;
 }

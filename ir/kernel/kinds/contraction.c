@@ -108,7 +108,7 @@ static void plan_convolution(ContractionPlan *p)
     p->per_group = inst->shape->dims[n->out_feature] / p->batch_size;
 }
 
-/* By how much the operand's place in memory changes with a symbol or dimension of its map; 0 if it differs. */
+/* By how much the operand's offset changes with a symbol or dimension of its map; 0 if it differs. */
 static int64_t stride_of(IndexContext *cx, const ContractionPlan *p, const IndexMap *maps,
                          uint32_t operand, IxKind kind, uint32_t number)
 {
@@ -156,7 +156,7 @@ static void find_neighbours(IndexContext *cx, const ContractionPlan *p,
                              stride_of(cx, p, maps, s->operand, IX_DIM, d) == 1;
         s->contiguous = is_contiguous ? p->inst->shape->dims[d] : 0;
     }
-    /* padding may begin between two spatial places, not between two features */
+    /* padding may begin between two spatial positions, not between two features */
     if (map->constraint_count != 0 && !s->depth_first)
         s->contiguous = 0;
     for (uint32_t i = 0; i < map->constraint_count && p->symbol_count != 0; i++) {

@@ -67,19 +67,19 @@ GradientPlan gradient_plan_of(const Instruction *hero, bool is_turned)
     }
     p.window_rows = p.of.window[Y];
     p.of.window[Y] = ceil_div(p.window_rows, p.of.stride) * p.of.stride;
-    p.place_step = p.of.features * (is_turned ? 1 : groups);
-    p.image_step = p.of.result_size[Y] * p.of.result_size[X] * p.place_step;
+    p.position_step = p.of.features * (is_turned ? 1 : groups);
+    p.image_step = p.of.result_size[Y] * p.of.result_size[X] * p.position_step;
     p.group_step = is_turned ? p.images * p.image_step : p.of.features;
     return p;
 }
 
 /* -- legality ------------------------------------------------------------------------------------ */
 
-static bool is_image(const Shape *s, int64_t first, int64_t last, const int64_t *places)
+static bool is_image(const Shape *s, int64_t first, int64_t last, const int64_t *spatial)
 {
     return s->rank == 4 && shape_is_row_major(s) && first == 0 &&
-           ((last == 3 && places[Y] == 1 && places[X] == 2) ||
-            (last == 1 && places[Y] == 2 && places[X] == 3));
+           ((last == 3 && spatial[Y] == 1 && spatial[X] == 2) ||
+            (last == 1 && spatial[Y] == 2 && spatial[X] == 3));
 }
 
 static const char *types_illegal(const Instruction *hero)
@@ -128,10 +128,10 @@ const char *gradient_hero_illegal(const Instruction *hero)
     if (shape_elements(hero->shape) == 0 || shape_elements(x) == 0 ||
         shape_elements(y) == 0 || p.of.features % WARPGROUP_ROWS != 0)
         return "there are not whole tiles of features";
-    if (shape_elements(x) / p.of.channels > TAPS_MOST_PLACES ||
+    if (shape_elements(x) / p.of.channels > TAPS_MOST_POSITIONS ||
         x->dims[0] * p.of.channels > TAPS_MOST_ROWS ||
-        shape_elements(y) / y->dims[3] > TAPS_MOST_PLACES)
-        return "there are too many places, or too many channels of all images";
+        shape_elements(y) / y->dims[3] > TAPS_MOST_POSITIONS)
+        return "there are too many positions, or too many channels of all images";
     return NULL;
 }
 

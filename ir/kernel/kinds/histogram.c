@@ -3,7 +3,7 @@
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
-#define MOST_BYTES 32768 /* of a block's places */
+#define MOST_BYTES 32768 /* of a block's positions */
 #define LEAST_UPDATES 4096
 #define MULTIPROCESSOR_BLOCKS 4
 #define THREADS 256
@@ -28,9 +28,9 @@ const char *illegal_histogram(FusionFacts *f, KernelKind kind)
         !dtype_is_integer(p->operand->dtype) || (bits != 32 && bits != 64))
         return "it is no sum of integers";
     if (p->window_dims.count != 0 || p->batching.count != 0)
-        return "an update is more than one place";
+        return "an update is more than one position";
     return shape_elements(p->operand) > MOST_BYTES / (bits / 8)
-               ? "a block's shared memory does not hold the places"
+               ? "a block's shared memory does not hold the positions"
                : NULL;
 }
 

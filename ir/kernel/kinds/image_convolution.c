@@ -1,10 +1,11 @@
-/* Convolutions of images with features before places, [image, feature, y, x], as tensor cores multiply them. Windows of
- * neighbouring results share places: a block reads those of a run of results once, wherever in the window they are, 16
- * bytes of a row at a time, and turns them on the way to shared memory, where a place's channels lie side by side. The
- * filter's taps then find their places there: no array is transposed, and L2 gives a place once, not once for each tap.
+/* Convolutions of images with features before positions, [image, feature, y, x], as tensor cores multiply them. Windows of
+ * neighbouring results share positions: a block reads those of a run of results once, wherever in the window they are, 16
+ * bytes of a row at a time, and turns them on the way to shared memory, where a position's channels lie side by side. The
+ * filter's taps then find their positions there: no array is transposed, and L2 gives a position once, not once for each
+ * tap.
  *
- * Places count through rows and images alike. The image is as high and wide as the result, times the stride, so that
- * a tap is a fixed distance from the window's own place; what lies outside the image is a row of zeros instead. */
+ * Positions count through rows and images alike. The image is as high and wide as the result, times the stride, so that
+ * a tap is a fixed distance from the window's own position; what lies outside the image is a row of zeros instead. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
@@ -14,23 +15,23 @@ enum {
     Y,
     X,
     FEATURES = 0, /* sides of a tile */
-    PLACES = 1,
+    POSITIONS = 1,
     LEAST_DEPTH = 32, /* channels: rows of 64 or 128 bytes */
     MOST_DEPTH = 64,
     STAGES = 3,
-    LEAST_WARP_FEATURES = 16, /* rows of the instruction */
-    LEAST_WARP_PLACES = 16,   /* columns of two, whose fragments are loaded together */
-    MOST_SUMS = 128           /* of a thread */
+    LEAST_WARP_FEATURES = 16,  /* rows of the instruction */
+    LEAST_WARP_POSITIONS = 16, /* columns of two, whose fragments are loaded together */
+    MOST_SUMS = 128            /* of a thread */
 };
 
 /* -- legality ------------------------------------------------------------------------------------ */
 
 static bool is_ordered(const Shape *s, int64_t first, int64_t second,
-                       const int64_t *places, bool features_last)
+                       const int64_t *spatial, bool features_last)
 {
     int64_t y = features_last ? 1 : 2;
     return s->rank == 4 && shape_is_row_major(s) && first == 0 &&
-           second == (features_last ? 3 : 1) && places[Y] == y && places[X] == y + 1;
+           second == (features_last ? 3 : 1) && spatial[Y] == y && spatial[X] == y + 1;
 }
 
 static const char *labels_illegal(const Instruction *hero)
@@ -50,7 +51,7 @@ static const char *window_illegal(const Instruction *hero)
     const Window *w = inst_window(hero);
     const Shape *x = hero->operands[0]->shape;
     if (w->rank != 2)
-        return "it has no window of two places";
+        return "it has no window of two positions";
     for (int i = 0; i < 2; i++) {
         const WindowDim *d = &w->dims[i];
         if (!taps_dim_fits(w, (uint32_t)i) || d->reversal)
@@ -68,9 +69,9 @@ static const char *sizes_illegal(const Instruction *hero)
     if (x->dims[1] % LEAST_DEPTH != 0 || y->dims[1] % LEAST_WARP_FEATURES != 0)
         return "there are not whole tiles of channels and features";
     if (y->dims[2] * y->dims[3] % IMAGE_VECTOR != 0)
-        return "images are not whole vectors of places";
-    if (shape_elements(y) == 0 || shape_elements(x) / x->dims[1] > TAPS_MOST_PLACES)
-        return "there are no places, or too many";
+        return "images are not whole vectors of positions";
+    if (shape_elements(y) == 0 || shape_elements(x) / x->dims[1] > TAPS_MOST_POSITIONS)
+        return "there are no positions, or too many";
     if (x->dims[0] * x->dims[1] > TAPS_MOST_ROWS ||
         shape_elements(w) / w->dims[0] > TAPS_MOST_ROWS)
         return "there are too many channels of all images, or of all taps";
@@ -110,7 +111,7 @@ void plan_image_convolution(KernelDesign *d, const FusionFacts *f)
                      .core = taps_core(d, x->dtype),
                      .features = y->dims[1],
                      .channels = x->dims[1],
-                     .places = y->dims[0] * y->dims[2] * y->dims[3],
+                     .positions = y->dims[0] * y->dims[2] * y->dims[3],
                      .stride = w->dims[0].stride};
     for (int i = 0; i < 2; i++) {
         p->size[i] = x->dims[2 + i];
@@ -127,16 +128,16 @@ void image_storage(const KernelDesign *d, ImageStorage *out)
 {
     const ImagePlan *p = d->plan.image;
     const KernelConfig *c = &d->config;
-    int64_t s = p->stride,
-            last = s * s * (c->tile[PLACES] - 1) + s * (s - 1) * (p->result_size[X] - 1);
+    int64_t s = p->stride, last = s * s * (c->tile[POSITIONS] - 1) +
+                                  s * (s - 1) * (p->result_size[X] - 1);
     int64_t bits = dtype_info[p->inst->shape->dtype].bits;
-    /* the first vector may begin before the first place */
+    /* the first vector may begin before the first position */
     out->vectors = ceil_div(last + p->near + p->far + 1 + IMAGE_VECTOR - 1, IMAGE_VECTOR);
     out->row_bytes = c->depth * 2;
     out->patch_bytes =
         (uint64_t)((out->vectors * IMAGE_VECTOR + 1) * out->row_bytes + 127) / 128 * 128;
     out->stage_bytes = (uint64_t)(c->tile[FEATURES] * out->row_bytes);
-    out->sum_stride = c->tile[PLACES] + IMAGE_VECTOR;
+    out->sum_stride = c->tile[POSITIONS] + IMAGE_VECTOR;
     out->bytes = out->patch_bytes + (uint64_t)c->stages * out->stage_bytes;
     uint64_t sums = (uint64_t)(c->tile[FEATURES] * out->sum_stride * bits / 8);
     out->bytes = out->bytes > sums ? out->bytes : sums;
@@ -144,7 +145,7 @@ void image_storage(const KernelDesign *d, ImageStorage *out)
 
 /* -- heuristic ------------------------------------------------------------------------------------ */
 
-/* Tiles, and warps of 64 features or 32 and 32 places; of equally fast ones the first is taken. */
+/* Tiles, and warps of 64 features or 32 and 32 positions; of equally fast ones the first is taken. */
 static const struct {
     int64_t tile[2], warps[2];
 } shapes[] = {
@@ -207,7 +208,7 @@ static const char *tile_refused(const KernelDesign *d)
 {
     const ImagePlan *p = d->plan.image;
     const KernelConfig *c = &d->config;
-    static const int64_t least[2] = {LEAST_WARP_FEATURES, LEAST_WARP_PLACES};
+    static const int64_t least[2] = {LEAST_WARP_FEATURES, LEAST_WARP_POSITIONS};
     for (int i = 0; i < 2; i++) {
         const char *wrong = power_refused(d, "tile", c->tile[i]);
         if (wrong == NULL)
@@ -240,11 +241,11 @@ const char *refuse_image_convolution(const KernelDesign *d)
     if (c->stages < 2)
         return refuse_text(d, "\"stages\" must be 2 or more, found %lld",
                            (long long)c->stages);
-    int64_t threads = c->warps[FEATURES] * c->warps[PLACES] * TARGET_WARP;
+    int64_t threads = c->warps[FEATURES] * c->warps[POSITIONS] * TARGET_WARP;
     wrong = warps_refused(d, threads);
     if (wrong != NULL)
         return wrong;
-    if (c->tile[FEATURES] * c->tile[PLACES] > MOST_SUMS * threads)
+    if (c->tile[FEATURES] * c->tile[POSITIONS] > MOST_SUMS * threads)
         return refuse_text(d, "\"tile\" leaves a thread more than %d sums", MOST_SUMS);
     ImageStorage storage;
     image_storage(d, &storage);
@@ -258,8 +259,8 @@ void geometry_image_convolution(KernelDesign *d)
     ImageStorage storage;
     image_storage(d, &storage);
     geometry_blocks(
-        d, p->features / c->tile[FEATURES] * ceil_div(p->places, c->tile[PLACES]),
-        c->warps[FEATURES] * c->warps[PLACES] * TARGET_WARP, 1);
+        d, p->features / c->tile[FEATURES] * ceil_div(p->positions, c->tile[POSITIONS]),
+        c->warps[FEATURES] * c->warps[POSITIONS] * TARGET_WARP, 1);
     geometry_shared(&d->geometry, storage.bytes, 128);
     d->geometry.has_barriers = true;
 }

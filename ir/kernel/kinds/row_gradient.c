@@ -1,10 +1,11 @@
 /* Gradients by the filter of convolutions from few channels, by wgmma, tcgen05, or mma.sync where there is neither: 64
- * features of the second operand by the runs of numbers that a row of a window is (wide_rows.c), summed over the places of images.
+ * features of the second operand by the runs of numbers that a row of a window is (wide_rows.c), summed over the
+ * positions of images.
  *
  *   convolution(image, y), window={size=112x112 rhs_dilate=2x2}, dim_labels=f01b_i01o->...
  *
  * A block goes through the images of its group, some rows of y at a time: it makes the patch that the convolution itself
- * would, copies the rows of y, and multiplies all places of them. Groups are pieces of the sum (split_products.c), whose
+ * would, copies the rows of y, and multiplies all positions of them. Groups are pieces of the sum (split_products.c), whose
  * results another kernel adds. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/gradients.h"
@@ -260,7 +261,8 @@ const char *refuse_row_gradient(const KernelDesign *d)
             (long long)c->tile[FEATURES], WARPGROUP_ROWS, (long long)p->of.features);
     if (p->of.result_size[Y] % c->tile[ROWS] != 0 || terms % TAPS_STEP != 0)
         return refuse_text(
-            d, "\"tile\" must divide %lld rows into whole steps of %d places, found %lld",
+            d,
+            "\"tile\" must divide %lld rows into whole steps of %d positions, found %lld",
             (long long)p->of.result_size[Y], TAPS_STEP, (long long)c->tile[ROWS]);
     if (calls % c->warps[ROWS] != 0)
         return refuse_text(

@@ -3,11 +3,11 @@
  *
  *   convolution(image, y), window={size=56x56 pad=1_1x1_1}, dim_labels=f01b_i01o->...
  *
- * The sum is over images and places. Eight of its terms are the same place of eight strips, each some rows of an image, so
- * that they are moved by a tap together: eight lines of 64 features that wgmma reads swizzled as they were copied. A block
- * goes down its strips a row at a time. Of the image it keeps the rows of a window and those that are copied meanwhile; a row
- * of y is multiplied with each of the window's by four warps. Groups are pieces of the sum (split_products.c), whose
- * results another kernel adds. */
+ * The sum is over images and positions. Eight of its terms are the same position of eight strips, each some rows of an
+ * image, so that they are moved by a tap together: eight lines of 64 features that wgmma reads swizzled as they were
+ * copied. A block goes down its strips a row at a time. Of the image it keeps the rows of a window and those that are
+ * copied meanwhile; a row of y is multiplied with each of the window's by four warps. Groups are pieces of the sum
+ * (split_products.c), whose results another kernel adds. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/gradients.h"
 #include "ir/kernel/rules.h"
@@ -250,7 +250,7 @@ static const char *sizes_illegal(const Instruction *hero)
         return "there are not whole tiles of channels, which are last";
     if (p.of.window[X] * GRADIENT_CHANNELS > MOST_COLUMNS ||
         p.window_rows < p.of.stride || p.window_rows * p.of.window[X] == 1)
-        return "its window is one place, or too wide";
+        return "its window is one position, or too wide";
     Trial x = first_trial(&p);
     do {
         KernelConfig c = {0};

@@ -19,7 +19,7 @@ static const char *groups_illegal(const Instruction *hero)
     bool good = inst_attr(hero, ATTR_DIM_LABELS)->labels->spatial_rank == 2 &&
                 inst_int(hero, ATTR_FEATURE_GROUP_COUNT, 1) == 1 &&
                 inst_int(hero, ATTR_BATCH_GROUP_COUNT, 1) == 1;
-    return good ? NULL : "it is no convolution of two places in one group";
+    return good ? NULL : "it is no convolution of two positions in one group";
 }
 
 /* Of the convolution alone. */

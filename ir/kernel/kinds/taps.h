@@ -1,13 +1,13 @@
 /* What is asked of convolutions whose block keeps a patch of the image in shared memory, in which each tap of the filter
- * finds its places: image_convolution.c and wide_convolution.c. */
+ * finds its positions: image_convolution.c and wide_convolution.c. */
 #ifndef GXC_IR_KERNEL_KINDS_TAPS_H
 #define GXC_IR_KERNEL_KINDS_TAPS_H
 
 #include "ir/kernel/rules.h"
 #include "ir/kernel/tensor_core.h"
 
-/* Numbers of 32 bits count places, and channels of all images and numbers of filters. */
-enum { TAPS_MOST_PLACES = 1 << 29, TAPS_MOST_ROWS = 1 << 30 };
+/* Numbers of 32 bits count positions, and channels of all images and numbers of filters. */
+enum { TAPS_MOST_POSITIONS = 1 << 29, TAPS_MOST_ROWS = 1 << 30 };
 
 /* NULL, or what is wrong with a convolution. */
 typedef const char *HeroIllegalFn(const Instruction *hero);
@@ -21,7 +21,7 @@ typedef struct TapRules {
 /* Of a dimension: no dilation, the same stride as others, 1 or 2, padding within the window. */
 bool taps_dim_fits(const Window *w, uint32_t dim);
 const char *taps_illegal(FusionFacts *f, KernelKind kind, const TapRules *rules);
-/* Windows of one place share nothing: tiles read them as they are. */
+/* Windows of one position share nothing: tiles read them as they are. */
 bool taps_fit(const Instruction *conv, const TapRules *rules);
 bool taps_suit(FusionFacts *f, KernelKind kind, const TapRules *rules);
 

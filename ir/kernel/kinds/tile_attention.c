@@ -85,8 +85,8 @@ bool suits_attention(FusionFacts *f, KernelKind kind)
         !attention_match_fusion(f->fusion, &a, &statistics))
         return false;
     DType t = a.q.base->shape->dtype;
-    return (a.q.dims[ATTENTION_PLACES] >= LEAST_ROWS ||
-            a.k.dims[ATTENTION_PLACES] >= LEAST_COLUMNS) &&
+    return (a.q.dims[ATTENTION_POSITIONS] >= LEAST_ROWS ||
+            a.k.dims[ATTENTION_POSITIONS] >= LEAST_COLUMNS) &&
            tensor_core_find(t, t, DT_F32, f->target, UINT32_MAX) != NULL;
 }
 
@@ -143,7 +143,7 @@ static size_t size_for(const Attention *a)
 }
 
 /* Blocks of a band differ in length: of fewer rows each, they end together. An H100 takes 858 us instead of 905 for a
- * causal attention of 2 x 32 heads of 128 and 4096 places, and without a band 1535 instead of 1468. */
+ * causal attention of 2 x 32 heads of 128 and 4096 positions, and without a band 1535 instead of 1468. */
 static int64_t most_rows(const Attention *a)
 {
     enum { BAND_ROWS = 128 };
@@ -175,7 +175,7 @@ static void fit_tile(const KernelDesign *d, KernelConfig *c)
 static int64_t choose_rows(const KernelDesign *d)
 {
     const Attention *a = d->plan.attention;
-    int64_t rows = a->q.dims[ATTENTION_PLACES],
+    int64_t rows = a->q.dims[ATTENTION_POSITIONS],
             heads = a->q.dims[ATTENTION_HEADS] * a->q.dims[ATTENTION_BATCH];
     int64_t tile = power_of_two(rows, 16, most_rows(a));
     while (tile > 64 && ceil_div(rows, tile) * heads < target_multiprocessors(d->target))
@@ -186,7 +186,7 @@ static int64_t choose_rows(const KernelDesign *d)
 static int64_t tiles_of(const KernelDesign *d, const KernelConfig *c)
 {
     const int64_t *q = d->plan.attention->q.dims;
-    return ceil_div(q[ATTENTION_PLACES], c->tile[0]) * q[ATTENTION_HEADS] *
+    return ceil_div(q[ATTENTION_POSITIONS], c->tile[0]) * q[ATTENTION_HEADS] *
            q[ATTENTION_BATCH];
 }
 
@@ -201,7 +201,7 @@ static int64_t choose_parts(const KernelDesign *d, const KernelConfig *c)
     resident = resident < 1 ? 1 : resident > MOST_RESIDENT ? MOST_RESIDENT : resident;
     int64_t capacity = resident * target_multiprocessors(d->target), parts = 1;
     while (2 * parts * tiles_of(d, c) <= capacity &&
-           a->k.dims[ATTENTION_PLACES] >= 2 * parts * LEAST_PART)
+           a->k.dims[ATTENTION_POSITIONS] >= 2 * parts * LEAST_PART)
         parts *= 2;
     return parts;
 }
@@ -222,7 +222,7 @@ void configure_attention(const KernelDesign *d, KernelConfig *c)
     size_t i = size_for(a);
     if (config_lacks(c, KERNEL_KEY_TILE)) {
         c->tile[0] = choose_rows(d);
-        c->tile[1] = power_of_two(a->k.dims[ATTENTION_PLACES], 16,
+        c->tile[1] = power_of_two(a->k.dims[ATTENTION_POSITIONS], 16,
                                   most_columns(d, sizes[i].columns));
         fit_tile(d, c);
     }

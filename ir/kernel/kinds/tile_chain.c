@@ -67,8 +67,8 @@ struct TileChainMapping *kernel_chain_mapping(const KernelDesign *d, Arena *a,
 /* -- design --------------------------------------------------------------------------------------- */
 
 /* Columns of a tile, the better first: of fewer, loops have more steps. Warps have 16 rows: of 32, factors are read
- * from shared memory half as often, but for a causal attention of 32 heads of 128 and 4096 places an H100 takes 794 us for
- * dq in 32 rows and 32 columns, 765 in 16 rows and 64 columns; of heads of 64 502 and 457, both of 64 columns. */
+ * from shared memory half as often, but for a causal attention of 32 heads of 128 and 4096 positions an H100 takes 794 us
+ * for dq in 32 rows and 32 columns, 765 in 16 rows and 64 columns; of heads of 64 502 and 457, both of 64 columns. */
 static const int64_t columns[] = {64, 32, 16};
 
 /* Warps of a block: two blocks of four keep a multiprocessor busier than one of eight, which all wait for the same

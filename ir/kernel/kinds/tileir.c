@@ -191,9 +191,9 @@ static TileProgram *attention_program(const KernelDesign *d, Arena *a, TileIrHin
     TileConfig c = {128, reads_shared ? 128 : 64, 0, DT_INVALID};
     if (depth > FEW_DEPTH)
         c.n /= 2;
-    while (c.m > 16 && c.m / 2 >= attention->q.dims[ATTENTION_PLACES])
+    while (c.m > 16 && c.m / 2 >= attention->q.dims[ATTENTION_POSITIONS])
         c.m /= 2;
-    while (c.n > 16 && c.n / 2 >= attention->k.dims[ATTENTION_PLACES])
+    while (c.n > 16 && c.n / 2 >= attention->k.dims[ATTENTION_POSITIONS])
         c.n /= 2;
     bool is_large = c.m >= 128 && !target_has(d->target, FEATURE_TCGEN05);
     hints->warps = is_large ? MANY_WARPS : 0;

@@ -1,11 +1,11 @@
 /* Convolutions by wgmma, which four warps carry out together on factors in shared memory: 64 features by up to 256
- * places; by tcgen05 (wide_tensor.c); where there is neither, each warp multiplies its 16 of the features by mma.sync.
+ * positions; by tcgen05 (wide_tensor.c); where there is neither, each warp multiplies its 16 of the features by mma.sync.
  *
  * A block makes rows of an image's result. It reads the rows of the image that their windows reach once, with zeros
- * around them, into a patch whose rows are as long as the result's and a window's rest together; so the places that a tap
- * multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain, but by
- * mma.sync, which finds each place by itself. Features may be the first or last dimension of image, result and filter.
- * Images of few channels: wide_rows.c; places as rows of wgmma: wide_places.c. */
+ * around them, into a patch whose rows are as long as the result's and a window's rest together; so the positions that a
+ * tap multiplies are a run of the patch, and those at the end of a row that no result has are multiplied in vain, but by
+ * mma.sync, which finds each position by itself. Features may be the first or last dimension of image, result and filter.
+ * Images of few channels: wide_rows.c; positions as rows of wgmma: wide_positions.c. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
@@ -27,21 +27,21 @@ typedef enum { ORDER_NONE, ORDER_LAST, ORDER_FIRST } Order;
 
 /* Where the feature stands in an array whose first dimension is `first`. */
 static Order order_of(const Shape *s, int64_t first, int64_t second,
-                      const int64_t *places)
+                      const int64_t *spatial)
 {
     if (s->rank != 4 || !shape_is_row_major(s) || first != 0)
         return ORDER_NONE;
-    if (second == 3 && places[Y] == 1 && places[X] == 2)
+    if (second == 3 && spatial[Y] == 1 && spatial[X] == 2)
         return ORDER_LAST;
-    return second == 1 && places[Y] == 2 && places[X] == 3 ? ORDER_FIRST : ORDER_NONE;
+    return second == 1 && spatial[Y] == 2 && spatial[X] == 3 ? ORDER_FIRST : ORDER_NONE;
 }
 
 /* Taps follow each other row by row, and are not last. */
 static bool filter_fits(const Shape *w, const DimLabels *l)
 {
-    const int64_t *places = l->rhs_spatial;
-    return w->rank == 4 && shape_is_row_major(w) && places[X] == places[Y] + 1 &&
-           places[X] != 3;
+    const int64_t *spatial = l->rhs_spatial;
+    return w->rank == 4 && shape_is_row_major(w) && spatial[X] == spatial[Y] + 1 &&
+           spatial[X] != 3;
 }
 
 static const char *images_illegal(const Instruction *hero)
@@ -73,7 +73,7 @@ static const char *window_illegal(const Instruction *hero)
 {
     const Window *w = inst_window(hero);
     if (w->rank != 2)
-        return "it has no window of two places";
+        return "it has no window of two positions";
     for (int i = 0; i < 2; i++) {
         const WindowDim *d = &w->dims[i];
         bool is_turned = d->size > 1 && w->dims[1 - i].size > 1 &&
@@ -127,9 +127,9 @@ int64_t wide_parts(const WidePlan *p, int64_t columns)
 /* Columns of four warps for so many rows `pitch` apart, of which the last one ends with its last result. */
 static int64_t columns_apart(const WidePlan *p, int64_t pitch, int64_t rows)
 {
-    int64_t places = (rows - 1) * pitch + p->result_size[X],
-            parts = p->core == NULL ? 1 : wide_parts(p, places);
-    return round_up(places, parts * WARPGROUP_PIECE);
+    int64_t positions = (rows - 1) * pitch + p->result_size[X],
+            parts = p->core == NULL ? 1 : wide_parts(p, positions);
+    return round_up(positions, parts * WARPGROUP_PIECE);
 }
 
 static int64_t columns_of(const WidePlan *p, int64_t pitch, int64_t rows)
@@ -155,7 +155,7 @@ static int64_t pitch_of(const WidePlan *p)
 {
     if (p->by_term)
         return wide_terms_pitch(p);
-    /* rows of windows share no places where each result has its own */
+    /* rows of windows share no positions where each result has its own */
     int64_t shared = p->pieces != 0 ? 0 : (p->window[X] - 1) / p->stride,
             pitch = p->result_size[X] + shared;
     return p->result_is_last ? pitch : round_up(pitch, 2);
@@ -168,9 +168,9 @@ static int64_t odd(int64_t n)
 
 static uint64_t sum_bytes(const WidePlan *p, const KernelConfig *c, WideStorage *r)
 {
-    int64_t places = c->warps[ROWS] * r->columns, pieces = WARPGROUP_PIECE;
-    int64_t across = p->result_is_last ? c->tile[FEATURES] : places,
-            down = p->result_is_last ? places : c->tile[FEATURES];
+    int64_t positions = c->warps[ROWS] * r->columns, pieces = WARPGROUP_PIECE;
+    int64_t across = p->result_is_last ? c->tile[FEATURES] : positions,
+            down = p->result_is_last ? positions : c->tile[FEATURES];
     r->sum_stride = odd(across / pieces) * pieces;
     return (uint64_t)(down * r->sum_stride) * 2;
 }
@@ -186,12 +186,13 @@ static int64_t chunk_rows(int64_t n, int64_t chunks, int64_t apart)
     return n;
 }
 
-/* At least n places of a plane of the patch. Of two threads that fill the same chunks, one has the first place of the plane
- * behind the other's, or of its next row: by places, where rows end before the next ones begin, it is as if they
- * followed each other. Where channels are turned, it is the same place of both. Through registers, threads have a row's
- * columns, of one plane and then of the next; of what is turned, the second plane begins half of the banks further on. */
-static int64_t plane_places(const WidePlan *p, const KernelConfig *c,
-                            const WideStorage *s, int64_t n)
+/* At least n positions of a plane of the patch. Of two threads that fill the same chunks, one has the first position of
+ * the plane behind the other's, or of its next row: by positions, where rows end before the next ones begin, it is as if
+ * they followed each other. Where channels are turned, it is the same position of both. Through registers, threads have a
+ * row's columns, of one plane and then of the next; of what is turned, the second plane begins half of the banks further
+ * on. */
+static int64_t plane_positions(const WidePlan *p, const KernelConfig *c,
+                               const WideStorage *s, int64_t n)
 {
     enum { HALF = WARPGROUP_PIECE / 2 };
     int64_t chunks = c->depth / WARPGROUP_PIECE, threads = WARPGROUP_PIECE / chunks;
@@ -205,7 +206,7 @@ static int64_t plane_places(const WidePlan *p, const KernelConfig *c,
             rest = is_row       ? threads / p->stride
                    : p->is_last ? s->width % step
                                 : chunks / p->stride % step;
-    while ((!p->is_last || c->by_places || is_row) && n % step != rest)
+    while ((!p->is_last || c->by_positions || is_row) && n % step != rest)
         n++;
     return n;
 }
@@ -245,9 +246,9 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
 {
     int64_t piece = 2 * WARPGROUP_PIECE; /* bytes */
     WideStorage r = *out;
-    if (!c->by_places)
+    if (!c->by_positions)
         r.rows = c->tile[ROWS] + (p->window[Y] - 1) / p->stride;
-    r.plane = plane_places(p, c, &r, r.rows * r.pitch + r.slack);
+    r.plane = plane_positions(p, c, &r, r.rows * r.pitch + r.slack);
     r.chunk = chunk_rows(p->stride * p->stride * r.plane, c->depth / WARPGROUP_PIECE,
                          p->is_last ? 1 : WARPGROUP_PIECE / p->stride);
     r.patch_bytes = (uint64_t)(c->depth / WARPGROUP_PIECE * r.chunk * piece);
@@ -257,7 +258,7 @@ static void tap_storage(const WidePlan *p, const KernelConfig *c, WideStorage *o
     r.filter_lead = (uint32_t)(p->is_transposed ? WARPGROUP_PIECE * piece : apart);
     r.filter_stride = (uint32_t)(p->is_transposed ? apart : WARPGROUP_PIECE * piece);
     r.stage_bytes = (uint64_t)(chunks * apart);
-    if (p->has_lines && c->by_places && p->is_last)
+    if (p->has_lines && c->by_positions && p->is_last)
         swizzle_patch(c, &r);
     if (p->has_lines)
         wide_line_filter(side, chunks, &r);
@@ -294,10 +295,10 @@ static const char *sizes_illegal(const Instruction *hero)
         return "rows of the result are not whole pairs";
     if (columns > MOST_COLUMNS)
         return "rows of the result are too long";
-    if (shape_elements(x) / channels > TAPS_MOST_PLACES ||
+    if (shape_elements(x) / channels > TAPS_MOST_POSITIONS ||
         x->dims[0] * channels > TAPS_MOST_ROWS || shape_elements(w) > TAPS_MOST_ROWS ||
-        shape_elements(y) / y->dims[l->out_feature] > TAPS_MOST_PLACES)
-        return "there are too many places, or too many channels of all images";
+        shape_elements(y) / y->dims[l->out_feature] > TAPS_MOST_POSITIONS)
+        return "there are too many positions, or too many channels of all images";
     return channels % TAPS_STEP != 0 || has_room(&p)
                ? NULL
                : "the rows of a window have no room in shared memory";
@@ -383,8 +384,8 @@ void wide_storage(const KernelDesign *d, WideStorage *out)
                      .slack = WARPGROUP_PIECE - 1};
     if (p->in_tensor_memory)
         wide_tensor_storage(p, c, &r);
-    else if (c->by_places)
-        wide_places_storage(p, c, &r);
+    else if (c->by_positions)
+        wide_positions_storage(p, c, &r);
     else
         r.columns = columns_of(p, r.pitch, r.group_rows);
     r.sum_pitch = sum_pitch(p, r.pitch, r.group_rows);
@@ -504,7 +505,7 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
     static const int64_t one[2] = {1, 1};
     const WidePlan *p = d->plan.wide;
     uint32_t needed = kernel_kind_info[d->kind].keys & ~KERNEL_OPTIONAL_KEYS;
-    if ((c->set & needed) == needed) /* without by_places, too, nothing is open */
+    if ((c->set & needed) == needed) /* without by_positions, too, nothing is open */
         return;
     int64_t deep = most_depth(p);
     if (p->in_tensor_memory) {
@@ -512,14 +513,14 @@ void configure_wide_convolution(const KernelDesign *d, KernelConfig *c)
         return;
     }
     bool has_time = d->target != NULL && d->unsupported == NULL,
-         tries_places = has_time && (c->set == 0 || c->by_places);
+         tries_positions = has_time && (c->set == 0 || c->by_positions);
     KernelDesign open = *d;
     open.config = *c;
     Choice best = {one, rows_of(p, true), deep, 0};
-    if (has_time && !c->by_places)
+    if (has_time && !c->by_positions)
         choose_rows(&open, &best);
-    if (tries_places)
-        wide_places_configure(&open, deep, best.seconds, c);
+    if (tries_positions)
+        wide_positions_configure(&open, deep, best.seconds, c);
     complete(p, &best, c);
 }
 
@@ -540,7 +541,8 @@ static const char *tile_refused(const KernelDesign *d)
     int64_t columns = columns_of(p, pitch_of(p), c->tile[ROWS] / c->warps[ROWS]);
     return columns <= MOST_COLUMNS
                ? NULL
-               : refuse_text(d, "\"tile\" leaves %lld places to four warps; %d at most",
+               : refuse_text(d,
+                             "\"tile\" leaves %lld positions to four warps; %d at most",
                              (long long)columns, MOST_COLUMNS);
 }
 
@@ -555,7 +557,7 @@ static const char *threads_refused(const KernelDesign *d)
         return wrong;
     WideStorage storage;
     wide_storage(d, &storage);
-    int64_t sums = c->by_places ? wide_places_registers(c) : storage.columns / 2,
+    int64_t sums = c->by_positions ? wide_positions_registers(c) : storage.columns / 2,
             registers = target_thread_registers(threads);
     if (d->plan.wide->core == NULL && !d->plan.wide->in_tensor_memory &&
         sums + BESIDE > registers)
@@ -593,11 +595,12 @@ static const char *depth_refused(const KernelDesign *d)
     /* a thread loads the same channels of columns that are a multiple of the stride apart */
     if (p->is_last && wide_by_registers(p, c) &&
         depth / WARPGROUP_PIECE * p->stride > threads)
-        return refuse_text(d,
-                           "\"depth\" %lld leaves %lld threads no piece of a place; %lld "
-                           "at most",
-                           (long long)depth, (long long)threads,
-                           (long long)(threads / p->stride * WARPGROUP_PIECE));
+        return refuse_text(
+            d,
+            "\"depth\" %lld leaves %lld threads no piece of a position; %lld "
+            "at most",
+            (long long)depth, (long long)threads,
+            (long long)(threads / p->stride * WARPGROUP_PIECE));
     return NULL;
 }
 
@@ -607,7 +610,7 @@ const char *refuse_wide_convolution(const KernelDesign *d)
     const KernelConfig *c = &d->config;
     const char *wrong = p->pieces == 0 ? depth_refused(d) : NULL;
     if (wrong == NULL)
-        wrong = c->by_places          ? wide_places_refused(d)
+        wrong = c->by_positions       ? wide_positions_refused(d)
                 : p->in_tensor_memory ? wide_tensor_refused(d)
                                       : tile_refused(d);
     if (wrong != NULL)
@@ -660,8 +663,9 @@ void geometry_wide_convolution(KernelDesign *d)
     WideStorage storage;
     wide_storage(d, &storage);
     int64_t plane = p->result_size[Y] * p->result_size[X],
-            tiles = c->by_places ? ceil_div(p->images * plane, c->tile[ROWS])
-                                 : p->images * ceil_div(p->result_size[Y], c->tile[ROWS]);
+            tiles = c->by_positions
+                        ? ceil_div(p->images * plane, c->tile[ROWS])
+                        : p->images * ceil_div(p->result_size[Y], c->tile[ROWS]);
     geometry_blocks(d, tiles * (p->features / c->tile[FEATURES]),
                     c->warps[FEATURES] * c->warps[ROWS] * TARGET_WARP, 1);
     geometry_shared(&d->geometry, storage.bytes, WIDE_ALIGN);

@@ -63,10 +63,10 @@ int64_t wide_row_terms(const WidePlan *p)
 /* -- terms ---------------------------------------------------------------------------------------
  *
  * In tensor memory each row of results has tiles of its own, so that a matrix of the patch may have a term in each of its
- * eight rows, of eight places that follow each other. The terms of a window are a run of such rows, from the first one
- * of its first row of the image on: 147 of 7 x 7 x 3, where pieces of a place are 168. The last ones, if they are no
+ * eight rows, of eight positions that follow each other. The terms of a window are a run of such rows, from the first one
+ * of its first row of the image on: 147 of 7 x 7 x 3, where pieces of a position are 168. The last ones, if they are no
  * eight, stand once more with zeros behind them, so that no number outside a window meets a zero. A thread reads what
- * eight places have in a row of the image at once, a third of what they read one by one. */
+ * eight positions have in a row of the image at once, a third of what they read one by one. */
 
 int64_t wide_window_terms(const WidePlan *p)
 {
@@ -83,7 +83,7 @@ int64_t wide_terms_parts(const WidePlan *p)
     return ceil_div(wide_terms_pitch(p), TENSOR_ROWS);
 }
 
-/* Numbers of a row that eight places read from the first one's first tap on, and those before it in 16 bytes. */
+/* Numbers of a row that eight positions read from the first one's first tap on, and those before it in 16 bytes. */
 static int64_t numbers_read(const WidePlan *p)
 {
     int64_t numbers = wide_tap_numbers(p), before = p->before[X] * numbers,
@@ -105,9 +105,9 @@ int64_t wide_terms_meet(const WidePlan *p)
     return meet;
 }
 
-/* Eight threads that follow each other read 16 bytes of rows that do, and then of the first rows of the next places: each
- * has banks of its own if rows are an odd number of such pieces, at least `pieces`, and the step to the next places, too,
- * is as many rows of it as threads lie between. Between, some may have none. */
+/* Eight threads that follow each other read 16 bytes of rows that do, and then of the first rows of the next positions:
+ * each has banks of its own if rows are an odd number of such pieces, at least `pieces`, and the step to the next
+ * positions, too, is as many rows of it as threads lie between. Between, some may have none. */
 static int64_t banked_rows(const WidePlan *p, int64_t pieces, WideRows *r)
 {
     int64_t step = p->stride * wide_tap_numbers(p) % WARPGROUP_PIECE;
@@ -133,7 +133,7 @@ static void terms_storage(const WidePlan *p, const KernelConfig *c, WideStorage 
         r->beside = r->chunk;
         r->chunk += WARPGROUP_PIECE;
     }
-    /* the next places follow the last row as the rows follow each other */
+    /* the next positions follow the last row as the rows follow each other */
     r->chunk = r->tails + round_up(r->chunk - r->tails, WARPGROUP_PIECE);
     out->patch_bytes =
         (uint64_t)(out->pitch / WARPGROUP_PIECE * r->chunk * 2 * WARPGROUP_PIECE);
@@ -143,7 +143,7 @@ bool wide_terms_reach(const WidePlan *p, const WideStorage *s)
 {
     int64_t octets = (wide_terms_parts(p) * TENSOR_ROWS - s->pitch) / WARPGROUP_PIECE,
             bytes = octets * s->of_rows.chunk * 2 * WARPGROUP_PIECE;
-    return !p->places_are_rows || (uint64_t)bytes <= s->of_rows.bytes + s->stage_bytes;
+    return !p->positions_are_rows || (uint64_t)bytes <= s->of_rows.bytes + s->stage_bytes;
 }
 
 void wide_terms_plan(WidePlan *p, uint64_t most_shared)
@@ -152,7 +152,7 @@ void wide_terms_plan(WidePlan *p, uint64_t most_shared)
     WidePlan trial = *p;
     trial.by_term = true;
     trial.spare = 0;
-    KernelConfig least = {.tile = {p->places_are_rows ? p->features : TENSOR_ROWS, 1},
+    KernelConfig least = {.tile = {p->positions_are_rows ? p->features : TENSOR_ROWS, 1},
                           .warps = {WARPGROUP_WARPS, 1}};
     WideStorage s = {.pitch = wide_terms_pitch(&trial), .group_rows = 1};
     /* the last terms are of one row; what a thread reads has room in its registers */
@@ -160,7 +160,7 @@ void wide_terms_plan(WidePlan *p, uint64_t most_shared)
         wide_window_terms(&trial) % WARPGROUP_PIECE > wide_row_terms(&trial))
         return;
     /* with more than a quarter of the rows for nothing, tiles of several rows of results take less */
-    if (p->places_are_rows && 4 * s.pitch < 3 * wide_terms_parts(p) * TENSOR_ROWS)
+    if (p->positions_are_rows && 4 * s.pitch < 3 * wide_terms_parts(p) * TENSOR_ROWS)
         return;
     wide_rows_storage(&trial, &least, &s);
     if (s.pitch <= MOST_PITCH && wide_terms_reach(&trial, &s) &&
@@ -168,7 +168,7 @@ void wide_terms_plan(WidePlan *p, uint64_t most_shared)
         *p = trial;
 }
 
-/* By pieces of a place. */
+/* By pieces of a position. */
 static void patch_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
     int64_t piece = 2 * WARPGROUP_PIECE, s = p->stride;

@@ -1,9 +1,9 @@
 /* wide_convolution.c by tcgen05: one thread of the block issues products of 128 rows, whose sums lie in tensor memory, not
  * in the threads' registers. So warps are as many as copying takes, and a block's tile is as large as 512 columns.
  *
- * Rows are 128 features, columns up to 256 places. Where features are no multiple of 128, products of 64 rows would take
- * as long as those of 128, for they use half of the lanes (PTX ISA, data path layout F); then rows are places, and features
- * columns. */
+ * Rows are 128 features, columns up to 256 positions. Where features are no multiple of 128, products of 64 rows would take
+ * as long as those of 128, for they use half of the lanes (PTX ISA, data path layout F); then rows are positions, and
+ * features columns. */
 #include "ir/base/divide.h"
 #include "ir/kernel/kinds/taps.h"
 #include "ir/kernel/plans.h"
@@ -23,19 +23,19 @@ enum {
 void wide_tensor_plan(WidePlan *p)
 {
     p->in_tensor_memory = true;
-    p->places_are_rows = p->features % TENSOR_ROWS != 0;
+    p->positions_are_rows = p->features % TENSOR_ROWS != 0;
 }
 
 /* Features of a block are a multiple of it. */
 static int64_t feature_unit(const WidePlan *p)
 {
-    return p->places_are_rows ? TENSOR_COLUMN_STEP : TENSOR_ROWS;
+    return p->positions_are_rows ? TENSOR_COLUMN_STEP : TENSOR_ROWS;
 }
 
 /* The least that a tile has: all of them where they are few and fill none. */
 static int64_t least_features(const WidePlan *p)
 {
-    if (!p->places_are_rows)
+    if (!p->positions_are_rows)
         return TENSOR_ROWS;
     if (p->features % WARPGROUP_ROWS == 0)
         return WARPGROUP_ROWS;
@@ -46,12 +46,12 @@ static int64_t least_features(const WidePlan *p)
 static void terms_storage(const WidePlan *p, const KernelConfig *c, WideStorage *out)
 {
     WideTensor t = {.rows = TENSOR_ROWS, .columns = out->pitch, .parts = 1};
-    if (p->places_are_rows) {
+    if (p->positions_are_rows) {
         t.columns = c->tile[FEATURES];
         t.parts = wide_terms_parts(p);
     }
     t.across = c->tile[ROWS] * t.parts;
-    t.tiles = t.across * (p->places_are_rows ? 1 : c->tile[FEATURES] / TENSOR_ROWS);
+    t.tiles = t.across * (p->positions_are_rows ? 1 : c->tile[FEATURES] / TENSOR_ROWS);
     t.width = t.tiles * t.columns;
     wide_tensor_take(&t);
     out->columns = c->tile[ROWS] * out->pitch;
@@ -65,19 +65,19 @@ void wide_tensor_storage(const WidePlan *p, const KernelConfig *c, WideStorage *
         terms_storage(p, c, out);
         return;
     }
-    int64_t places = (c->tile[ROWS] - 1) * out->pitch + p->result_size[X],
-            columns = p->places_are_rows ? TENSOR_ROWS : MOST_COLUMNS;
-    WideTensor t = {.rows = TENSOR_ROWS, .across = ceil_div(places, columns)};
-    if (p->places_are_rows) {
+    int64_t positions = (c->tile[ROWS] - 1) * out->pitch + p->result_size[X],
+            columns = p->positions_are_rows ? TENSOR_ROWS : MOST_COLUMNS;
+    WideTensor t = {.rows = TENSOR_ROWS, .across = ceil_div(positions, columns)};
+    if (p->positions_are_rows) {
         t.columns = c->tile[FEATURES];
         t.tiles = t.across;
     } else {
-        columns = round_up(ceil_div(places, t.across), TENSOR_COLUMN_STEP);
+        columns = round_up(ceil_div(positions, t.across), TENSOR_COLUMN_STEP);
         t.columns = columns;
         t.tiles = t.across * (c->tile[FEATURES] / TENSOR_ROWS);
     }
     out->columns = t.across * columns;
-    out->slack = out->columns - places;
+    out->slack = out->columns - positions;
     t.width = t.tiles * t.columns;
     wide_tensor_take(&t);
     out->tensor = t;
@@ -109,15 +109,15 @@ const char *wide_tensor_refused(const KernelDesign *d)
             d, "\"warps\" must be a multiple of %d, and 1; found %lld, %lld",
             WARPGROUP_WARPS, (long long)c->warps[FEATURES], (long long)c->warps[ROWS]);
     if (c->tile[FEATURES] % unit != 0 || p->features % c->tile[FEATURES] != 0 ||
-        (p->places_are_rows && c->tile[FEATURES] > MOST_COLUMNS))
+        (p->positions_are_rows && c->tile[FEATURES] > MOST_COLUMNS))
         return refuse_text(d,
                            "\"tile\" %lld must be a multiple of %lld, divide the %lld "
-                           "features, and be %d at most where places are rows",
+                           "features, and be %d at most where positions are rows",
                            (long long)c->tile[FEATURES], (long long)unit,
                            (long long)p->features, MOST_COLUMNS);
     wide_storage(d, &s);
     if (p->by_term && !wide_terms_reach(p, &s))
-        return refuse_text(d, "\"tile\" has places behind the patch's end");
+        return refuse_text(d, "\"tile\" has positions behind the patch's end");
     return s.tensor.taken <= TENSOR_COLUMNS
                ? NULL
                : refuse_text(

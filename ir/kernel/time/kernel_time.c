@@ -124,12 +124,12 @@ static bool is_chain(const KernelWork *w)
            w->serial_cycles * 2 >= w->block_cycles;
 }
 
-/* How many blocks after the other the busiest of `places` has. Blocks that are not alike end one by one, within the time of a
- * longest one: the last half of that behind the average (Graham 1966, "Bounds for certain multiprocessing anomalies",
+/* How many blocks after the other the busiest of `slots` has. Blocks that are not alike end one by one, within the time
+ * of a longest one: the last half of that behind the average (Graham 1966, "Bounds for certain multiprocessing anomalies",
  * has all of it at worst). */
-static double rounds(const KernelWork *w, double places)
+static double rounds(const KernelWork *w, double slots)
 {
-    double even = w->blocks / places;
+    double even = w->blocks / slots;
     return w->longest == 0 ? rounded_up(even) : larger(even + w->longest / 2, w->longest);
 }
 

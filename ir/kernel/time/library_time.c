@@ -144,7 +144,7 @@ static void describe_convolution(const Instruction *conv, const GpuModel *d, Pro
 static void describe_attention(const Attention *a, const GpuModel *d, Product *p)
 {
     p->batch = (double)a->q.dims[ATTENTION_BATCH] * (double)a->q.dims[ATTENTION_HEADS];
-    p->m = (double)a->q.dims[ATTENTION_PLACES];
+    p->m = (double)a->q.dims[ATTENTION_POSITIONS];
     p->n = attention_scores_counted(a) / (p->batch * p->m);
     p->k = (double)(a->q.dims[ATTENTION_DEPTH] + a->v.dims[ATTENTION_DEPTH]);
     p->type = a->q.base->shape->dtype;
@@ -164,8 +164,8 @@ static double kept_scores(const Attention *a)
 {
     double bytes = dtype_info[a->q.base->shape->dtype].bits / 8.0;
     return 2 * bytes * (double)a->q.dims[ATTENTION_BATCH] *
-           (double)a->q.dims[ATTENTION_HEADS] * (double)a->q.dims[ATTENTION_PLACES] *
-           (double)a->k.dims[ATTENTION_PLACES];
+           (double)a->q.dims[ATTENTION_HEADS] * (double)a->q.dims[ATTENTION_POSITIONS] *
+           (double)a->k.dims[ATTENTION_POSITIONS];
 }
 
 static void add_bytes(const Instruction *inst, Product *p)

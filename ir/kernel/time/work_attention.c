@@ -41,7 +41,7 @@ static void move_tile(const AttentionWork *w, const AttentionArray *x, uint32_t 
         ix_mul(ix, step, rows_at_once));
     column = ix_add(ix, ix_mul(ix, column, lanes), work_lane(b));
     const IndexExpr *at =
-        ix_mul(ix, ix_add(ix, first, row), x->strides[ATTENTION_PLACES]);
+        ix_mul(ix, ix_add(ix, first, row), x->strides[ATTENTION_POSITIONS]);
     at = ix_add(ix, at, ix_mul(ix, w->batch, x->strides[ATTENTION_BATCH]));
     at = ix_add(ix, at, ix_mul(ix, head, x->strides[ATTENTION_HEADS]));
     at = ix_add(ix, at, column);
@@ -96,13 +96,14 @@ static void read_bias(const AttentionWork *w, const IndexExpr *first)
     part.dims[ATTENTION_DEPTH] = w->columns;
     (void)first;
     move_tile(w, &part, (uint32_t)x->base->parameter, w->head, w->row,
-              x->dims[ATTENTION_PLACES] == 1 ? 1 : w->rows, false);
+              x->dims[ATTENTION_POSITIONS] == 1 ? 1 : w->rows, false);
 }
 
-static void place_block(AttentionWork *w)
+static void locate_block(AttentionWork *w)
 {
     WorkBuilder *b = w->b;
-    int64_t parts = w->parts, tiles = ceil_div(w->a->q.dims[ATTENTION_PLACES], w->rows),
+    int64_t parts = w->parts,
+            tiles = ceil_div(w->a->q.dims[ATTENTION_POSITIONS], w->rows),
             heads = w->a->q.dims[ATTENTION_HEADS], batch = w->a->q.dims[ATTENTION_BATCH];
     w->row = work_coordinate(
         b, (WorkCoordinate){.block_div = parts, .block_mod = tiles, .block_mul = w->rows},
@@ -146,12 +147,13 @@ void work_attention(const KernelDesign *d, KernelWork *out)
                        .parts = d->config.column_blocks};
     const Attention *a = w.a;
     WorkBuilder *b = w.b;
-    place_block(&w);
+    locate_block(&w);
     work_registers(b,
                    registers_of(&w.m->outer[0].sums) + registers_of(&w.m->inner[0].sums));
     move_tile(&w, &a->q, (uint32_t)a->q.base->parameter, w.head, w.row, w.rows, false);
     double trips = work_tile_trips(w.m->program, w.m->loop);
-    int64_t steps = ceil_div(ceil_div(a->k.dims[ATTENTION_PLACES], w.columns), w.parts);
+    int64_t steps =
+        ceil_div(ceil_div(a->k.dims[ATTENTION_POSITIONS], w.columns), w.parts);
     const IndexExpr *step =
         work_loop_begin(b, trips / (double)w.parts, steps, (double)w.m->stages);
     const IndexExpr *part = work_coordinate(
@@ -175,7 +177,7 @@ void work_attention(const KernelDesign *d, KernelWork *out)
     move_tile(&w, &a->o, b->fusion->operand_count, w.head, w.row, w.rows, true);
     const int64_t *q = a->q.dims;
     b->product_operations = 2.0 * (double)(q[ATTENTION_BATCH] * q[ATTENTION_HEADS]) *
-                            (double)(ceil_div(q[ATTENTION_PLACES], w.rows) * w.rows) *
+                            (double)(ceil_div(q[ATTENTION_POSITIONS], w.rows) * w.rows) *
                             trips * (double)w.columns *
                             (double)(q[ATTENTION_DEPTH] + a->v.dims[ATTENTION_DEPTH]);
     b->operations += b->product_operations;

@@ -212,8 +212,8 @@ static WindowDim window_dim(const Instruction *inst, uint32_t d)
     return (WindowDim){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
 }
 
-/* Windows that can hold one place along a dimension. */
-static int64_t windows_of_place(const WindowDim *w)
+/* Windows that can hold one position along a dimension. */
+static int64_t windows_of_position(const WindowDim *w)
 {
     int64_t span = (w->size - 1) * w->window_dilation + 1;
     return (span + w->stride - 1) / w->stride;
@@ -221,11 +221,11 @@ static int64_t windows_of_place(const WindowDim *w)
 
 /* The walk over the elements of a window, for the one that it selects. */
 static void select_element(WorkBuilder *b, const Instruction *inst,
-                           const IndexExpr *const *window, int64_t places)
+                           const IndexExpr *const *window, int64_t positions)
 {
     const Instruction *operand = inst->operands[0];
     const IndexExpr *at[KERNEL_MOST_RANK];
-    const IndexExpr *left = work_loop_begin(b, (double)places, places, 1);
+    const IndexExpr *left = work_loop_begin(b, (double)positions, positions, 1);
     for (uint32_t d = operand->shape->rank; d-- > 0;) {
         WindowDim w = window_dim(inst, d);
         const IndexExpr *offset =
@@ -250,18 +250,18 @@ void work_select_and_scatter(const KernelDesign *d, KernelWork *out)
     const Instruction *inst = fusion_hero(d->fusion, OP_SELECT_AND_SCATTER);
     const Shape *s = inst->operands[0]->shape;
     const IndexExpr *at[KERNEL_MOST_RANK], *window[KERNEL_MOST_RANK];
-    int64_t windows = 1, places = 1;
+    int64_t windows = 1, positions = 1;
     const IndexExpr *linear = work_elements_of_thread(b, shape_elements(s), 1);
     index_delinear(b->ix, s, linear, at);
     for (uint32_t i = 0; i < s->rank; i++) {
         WindowDim w = window_dim(inst, i);
-        windows *= windows_of_place(&w);
-        places *= w.size;
+        windows *= windows_of_position(&w);
+        positions *= w.size;
     }
     const IndexExpr *left = work_loop_begin(b, (double)windows, windows, 1);
     for (uint32_t i = s->rank; i-- > 0;) {
         WindowDim w = window_dim(inst, i);
-        int64_t n = windows_of_place(&w);
+        int64_t n = windows_of_position(&w);
         const IndexExpr *last = ix_floordiv(
             b->ix, ix_add(b->ix, at[i], ix_const(b->ix, w.pad_low)), w.stride);
         const IndexExpr *back =
@@ -269,7 +269,7 @@ void work_select_and_scatter(const KernelDesign *d, KernelWork *out)
         left = ix_floordiv(b->ix, left, n);
         window[i] = ix_add(b->ix, last, back);
     }
-    select_element(b, inst, window, places);
+    select_element(b, inst, window, positions);
     work_element(b, inst->operands[1], window);
     work_loop_end(b, work_computation(b, inst_called(inst, 1), 1));
     work_store(b, b->comp->parameter_count, s, at);

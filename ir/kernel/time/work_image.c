@@ -1,16 +1,16 @@
-/* Convolutions of images with features before places: what is read is counted by the block, as all of it is read in
+/* Convolutions of images with features before positions: what is read is counted by the block, as all of it is read in
  * whole sectors, and once from memory. */
 #include "ir/base/divide.h"
 #include "ir/kernel/time/work_kinds.h"
 
-enum { FEATURES, PLACES };
+enum { FEATURES, POSITIONS };
 
 typedef struct ImageWork {
     WorkBuilder *b;
     const ImagePlan *p;
     const KernelConfig *c;
     ImageStorage storage;
-    double warp_features, warp_places;
+    double warp_features, warp_positions;
 } ImageWork;
 
 static void issue(const ImageWork *w, double alu)
@@ -18,7 +18,7 @@ static void issue(const ImageWork *w, double alu)
     work_instructions(w->b, (OpCost){.alu = alu, .cycles = costs.alu_cycles}, 1);
 }
 
-/* Vectors of as many places of as many channels as one has are turned by a thread: halves of words are picked out. */
+/* Vectors of as many positions of as many channels as one has are turned by a thread: halves of words are picked out. */
 static void turn_patch(const void *of)
 {
     const ImageWork *w = of;
@@ -35,24 +35,24 @@ static void turn_patch(const void *of)
     work_barrier(b);
 }
 
-/* Of one tap: the next stage of the filter is asked for, places and fragments are found and multiplied. */
+/* Of one tap: the next stage of the filter is asked for, positions and fragments are found and multiplied. */
 static void multiply_tap(const void *of)
 {
     const ImageWork *w = of;
     WorkBuilder *b = w->b;
     double copies = (double)w->storage.stage_bytes / 16 / b->threads,
-           fragments = (w->warp_features + w->warp_places) *
+           fragments = (w->warp_features + w->warp_positions) *
                        (double)w->storage.row_bytes / 16 / TARGET_WARP,
            core = work_core_cycles(b, w->p->core) / costs.tile_window_fraction;
     work_shared(b, copies, 16, 1);
     issue(w, 2 * copies);
     work_barrier(b);
     work_shared(b, fragments, 16, 1);
-    /* rows of the patch: within the image or not, their number, their place */
-    issue(w, 8 * w->warp_places / 16 + fragments);
+    /* rows of the patch: within the image or not, their number, their position */
+    issue(w, 8 * w->warp_positions / 16 + fragments);
     work_instructions(b, (OpCost){.alu = 1, .tensor = core},
-                      w->warp_features / w->p->core->m * w->warp_places / w->p->core->n *
-                          (double)w->c->depth / w->p->core->k);
+                      w->warp_features / w->p->core->m * w->warp_positions /
+                          w->p->core->n * (double)w->c->depth / w->p->core->k);
 }
 
 static void write_results(const ImageWork *w)
@@ -60,7 +60,7 @@ static void write_results(const ImageWork *w)
     WorkBuilder *b = w->b;
     const ImagePlan *p = w->p;
     const Shape *s = p->inst->shape;
-    int64_t across = w->c->tile[PLACES] / IMAGE_VECTOR, rows = b->threads / across,
+    int64_t across = w->c->tile[POSITIONS] / IMAGE_VECTOR, rows = b->threads / across,
             tiles = p->features / w->c->tile[FEATURES], plane = s->dims[2] * s->dims[3],
             vectors = plane / IMAGE_VECTOR;
     double trips = (double)w->c->tile[FEATURES] * (double)across / b->threads;
@@ -70,12 +70,12 @@ static void write_results(const ImageWork *w)
     work_preset(b, p->inst);
     work_set_lanes(b, IMAGE_VECTOR);
     const IndexExpr *step = work_loop_begin(b, trips, (int64_t)trips + 1, 4);
-    const IndexExpr *place = work_coordinate(b,
-                                             (WorkCoordinate){.block_div = tiles,
-                                                              .block_mul = across,
-                                                              .thread_div = 1,
-                                                              .thread_mod = across},
-                                             p->places / IMAGE_VECTOR + across);
+    const IndexExpr *position = work_coordinate(b,
+                                                (WorkCoordinate){.block_div = tiles,
+                                                                 .block_mul = across,
+                                                                 .thread_div = 1,
+                                                                 .thread_mod = across},
+                                                p->positions / IMAGE_VECTOR + across);
     const IndexExpr *feature =
         work_coordinate(b,
                         (WorkCoordinate){.block_div = 1,
@@ -84,8 +84,8 @@ static void write_results(const ImageWork *w)
                                          .thread_div = across},
                         p->features);
     feature = ix_add(b->ix, feature, ix_mul(b->ix, step, rows < 1 ? 1 : rows));
-    const IndexExpr *image = ix_floordiv(b->ix, place, vectors),
-                    *at = ix_mod(b->ix, place, vectors), *index[KERNEL_MOST_RANK];
+    const IndexExpr *image = ix_floordiv(b->ix, position, vectors),
+                    *at = ix_mod(b->ix, position, vectors), *index[KERNEL_MOST_RANK];
     at = ix_add(b->ix, ix_mul(b->ix, at, IMAGE_VECTOR), work_lane(b));
     at = ix_add(
         b->ix, at,
@@ -103,16 +103,17 @@ void work_image_convolution(const KernelDesign *d, KernelWork *out)
     const ImagePlan *p = d->plan.image;
     const KernelConfig *c = &d->config;
     WorkBuilder *b = work_begin(d);
-    ImageWork w = {.b = b,
-                   .p = p,
-                   .c = c,
-                   .warp_features =
-                       (double)c->tile[FEATURES] / (double)c->warps[FEATURES],
-                   .warp_places = (double)c->tile[PLACES] / (double)c->warps[PLACES]};
+    ImageWork w = {
+        .b = b,
+        .p = p,
+        .c = c,
+        .warp_features = (double)c->tile[FEATURES] / (double)c->warps[FEATURES],
+        .warp_positions = (double)c->tile[POSITIONS] / (double)c->warps[POSITIONS]};
     image_storage(d, &w.storage);
-    /* sums, fragments, and places: the window's first one, the tap's row */
-    work_registers(b, w.warp_features * w.warp_places / TARGET_WARP +
-                          (w.warp_features + w.warp_places) / 4 + 5 * w.warp_places / 16);
+    /* sums, fragments, and positions: the window's first one, the tap's row */
+    work_registers(b, w.warp_features * w.warp_positions / TARGET_WARP +
+                          (w.warp_features + w.warp_positions) / 4 +
+                          5 * w.warp_positions / 16);
     TapWork taps = {.b = b,
                     .inst = p->inst,
                     .config = c,

@@ -3,7 +3,7 @@
 #include "ir/base/divide.h"
 #include "ir/kernel/time/work_kinds.h"
 
-/* The index vector's place from an update's index: all but the vector's own dimension. */
+/* Where the index vector lies, from an update's index: all but the vector's own dimension. */
 static void indices_position(const ScatterPlan *p, const IndexExpr *const *update,
                              const IndexExpr **out)
 {

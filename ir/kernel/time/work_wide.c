@@ -1,6 +1,6 @@
 /* Convolutions by wgmma, or by mma.sync in its place. Sums whose columns no result has are multiplied, too. What loops over
- * taps keep busy of wgmma by places was measured; otherwise, and of mma.sync, it is taken to be what loops over tiles do. A
- * tap's places begin at one distance from the first ones, so that none are found between multiplications. */
+ * taps keep busy of wgmma by positions was measured; otherwise, and of mma.sync, it is taken to be what loops over tiles
+ * do. A tap's positions begin at one distance from the first ones, so that none are found between multiplications. */
 #include "ir/base/divide.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/work_kinds.h"
@@ -48,10 +48,11 @@ static double copy_share(const WideWork *w, uint32_t line)
     return share > 1 ? share : 1;
 }
 
-/* Instructions: of a piece of 16 bytes that finds its place by three divisions, and of eight that are turned together. */
+/* Instructions: of a piece of 16 bytes that finds its position by three divisions, and of eight that are turned
+ * together. */
 enum { FIND_PIECE = 20, TURN_EIGHT = 40 };
 
-/* Loads and stores of a thread that has several pieces under way. Rows of places are loaded by lines of their channels;
+/* Loads and stores of a thread that has several pieces under way. Rows of positions are loaded by lines of their channels;
  * of
  * what is turned, a warp loads 512 bytes of a channel, which lie in five lines. */
 static void fill_by_registers(const WideWork *w)
@@ -79,7 +80,7 @@ static void fill_by_registers(const WideWork *w)
     work_barrier(b);
 }
 
-/* By places as many rows as it has places of. */
+/* By positions as many rows as it has positions of. */
 static void fill_patch(const void *of)
 {
     const WideWork *w = of;
@@ -89,8 +90,8 @@ static void fill_patch(const void *of)
         return;
     }
     double pieces = (double)w->storage.patch_bytes / PIECE_BYTES / b->threads;
-    if (w->c->by_places)
-        pieces = wide_places_rows(w->p, w->c) *
+    if (w->c->by_positions)
+        pieces = wide_positions_rows(w->p, w->c) *
                  (double)(w->p->stride * w->p->stride * w->storage.width * w->c->depth) /
                  WARPGROUP_PIECE / b->threads;
     work_wait(b, b->rates->memory_cycles);
@@ -106,9 +107,9 @@ static void fill_patch(const void *of)
     work_barrier(b);
 }
 
-/* Of so many steps: wgmma and tcgen05 read both factors from shared memory; by places warps load one for wgmma, which reads
- * the other for each part. By mma.sync each warp reads the features and columns of its part: words of these one by one where
- * there is no patch, most of which are masked. */
+/* Of so many steps: wgmma and tcgen05 read both factors from shared memory; by positions warps load one for wgmma, which
+ * reads the other for each part. By mma.sync each warp reads the features and columns of its part: words of these one by
+ * one where there is no patch, most of which are masked. */
 static void read_factors(const WideWork *w, double steps)
 {
     WorkBuilder *b = w->b;
@@ -116,9 +117,9 @@ static void read_factors(const WideWork *w, double steps)
     double pieces = steps * TAPS_STEP / (PIECE_BYTES / 2),
            columns = (double)w->storage.columns, rows = (double)w->p->group_features,
            threads = GROUP, words = 1;
-    if (w->c->by_places) {
+    if (w->c->by_positions) {
         rows = columns;
-        columns = (double)(w->c->tile[FEATURES] * wide_places_parts(w->c));
+        columns = (double)(w->c->tile[FEATURES] * wide_positions_parts(w->c));
     } else if (w->p->in_tensor_memory) {
         rows = (double)(t->tiles * t->rows);
         columns = (double)t->width;
@@ -141,18 +142,19 @@ static double product_operations(const WideWork *w, double steps)
     const WideTensor *t = &w->storage.tensor;
     double columns = (double)w->storage.columns,
            sums = w->p->in_tensor_memory ? (double)(TENSOR_ROWS * t->width)
-                  : w->c->by_places      ? (double)w->c->tile[FEATURES] * columns
+                  : w->c->by_positions   ? (double)w->c->tile[FEATURES] * columns
                                          : (double)w->p->group_features * columns;
     return 2 * sums * steps * TAPS_STEP;
 }
 
-/* For groups' ends, unless the next one has begun; by places for the first factor, and for each part of them. */
+/* For groups' ends, unless the next one has begun; by positions for the first factor, and for each part of them. */
 static double wait_cycles(const WideWork *w)
 {
     if (wide_overlaps(w->p, w->c))
         return 0;
-    double waits = w->c->by_places ? (double)wide_places_parts(w->c) : 1;
-    return (w->c->by_places ? costs.shared_cycles : 0) + waits * costs.wgmma_wait_cycles;
+    double waits = w->c->by_positions ? (double)wide_positions_parts(w->c) : 1;
+    return (w->c->by_positions ? costs.shared_cycles : 0) +
+           waits * costs.wgmma_wait_cycles;
 }
 
 /* Four warps begin a tap's products by wgmma when they have waited for those of the tap before, and for all others. */
@@ -176,7 +178,7 @@ static void multiply(const WideWork *w, double steps)
            percent = w->p->core == NULL ? b->rates->async_mma
                                         : product_mma_percent(b->rates, type),
            share = in_memory                   ? costs.tensor_memory_fraction
-                   : w->c->by_places           ? costs.wide_fraction
+                   : w->c->by_positions        ? costs.wide_fraction
                    : wide_overlaps(w->p, w->c) ? costs.tile_overlap_fraction
                                                : costs.tile_fraction;
     /* by four warps each, or by one thread of the block */
@@ -222,7 +224,7 @@ static void fill_copies(const WideWork *w)
 
 static void fill_rows(const WideWork *w)
 {
-    enum { PLACE = 4 /* of the patch, beside its words: SASS as above */ };
+    enum { POSITION = 4 /* of the patch, beside its words: SASS as above */ };
     WorkBuilder *b = w->b;
     const WidePlan *p = w->p;
     double pieces = (double)w->storage.patch_bytes / PIECE_BYTES / b->threads,
@@ -232,11 +234,11 @@ static void fill_rows(const WideWork *w)
         return;
     work_shared(b, pieces * words, 4, 1);
     work_shared(b, pieces, PIECE_BYTES, 1);
-    issue(w, PLACE * pieces / (double)p->pieces);
+    issue(w, POSITION * pieces / (double)p->pieces);
     work_barrier(b);
 }
 
-/* WidePlan.by_term: a thread reads what eight places have of a row, and makes each row of a matrix of it by four
+/* WidePlan.by_term: a thread reads what eight positions have of a row, and makes each row of a matrix of it by four
  * instructions; the last ones of a window are written once more, behind zeros. */
 static void fill_terms(const WideWork *w)
 {
@@ -279,18 +281,18 @@ static void multiply_rows(const WideWork *w)
 static double thread_sums(const WideWork *w)
 {
     double columns = (double)w->storage.columns;
-    return w->c->by_places
+    return w->c->by_positions
                ? (double)w->c->tile[FEATURES] * columns / (WARPGROUP_WARPS * TARGET_WARP)
                : columns / 2;
 }
 
-/* The number of the first place of the block's, among those of all images by places, else of its own. */
-static const IndexExpr *first_place(const WideWork *w, int64_t tiles, int64_t rows)
+/* The number of the first position of the block's, among those of all images by positions, else of its own. */
+static const IndexExpr *first_position(const WideWork *w, int64_t tiles, int64_t rows)
 {
     const WidePlan *p = w->p;
     int64_t plane = p->result_size[Y] * p->result_size[X];
     WorkCoordinate c = {.block_div = tiles, .block_mul = w->c->tile[ROWS]};
-    if (w->c->by_places)
+    if (w->c->by_positions)
         return work_coordinate(w->b, c, p->images * plane);
     c.block_mod = rows;
     c.block_mul *= p->result_size[X];
@@ -298,19 +300,20 @@ static const IndexExpr *first_place(const WideWork *w, int64_t tiles, int64_t ro
 }
 
 /* Of the result. */
-static void set_index(const WideWork *w, const IndexExpr *block, const IndexExpr *place,
-                      const IndexExpr *feature, const IndexExpr **index)
+static void set_index(const WideWork *w, const IndexExpr *block,
+                      const IndexExpr *position, const IndexExpr *feature,
+                      const IndexExpr **index)
 {
     WorkBuilder *b = w->b;
     const WidePlan *p = w->p;
     bool is_last = p->result_is_last;
     int64_t plane = p->result_size[Y] * p->result_size[X];
-    index[0] = w->c->by_places ? ix_floordiv(b->ix, place, plane) : block;
-    if (w->c->by_places)
-        place = ix_mod(b->ix, place, plane);
+    index[0] = w->c->by_positions ? ix_floordiv(b->ix, position, plane) : block;
+    if (w->c->by_positions)
+        position = ix_mod(b->ix, position, plane);
     index[is_last ? 3 : 1] = feature;
-    index[is_last ? 1 : 2] = ix_floordiv(b->ix, place, p->result_size[X]);
-    index[is_last ? 2 : 3] = ix_mod(b->ix, place, p->result_size[X]);
+    index[is_last ? 1 : 2] = ix_floordiv(b->ix, position, p->result_size[X]);
+    index[is_last ? 2 : 3] = ix_mod(b->ix, position, p->result_size[X]);
 }
 
 static void write_results(const WideWork *w)
@@ -320,7 +323,7 @@ static void write_results(const WideWork *w)
     uint32_t lanes = p->result_is_last ? WARPGROUP_PIECE : 2;
     int64_t tiles = p->features / w->c->tile[FEATURES],
             rows = ceil_div(p->result_size[Y], w->c->tile[ROWS]),
-            of_rows = w->c->tile[ROWS] * (w->c->by_places ? 1 : p->result_size[X]);
+            of_rows = w->c->tile[ROWS] * (w->c->by_positions ? 1 : p->result_size[X]);
     double items = (double)(w->c->tile[FEATURES] * of_rows) / lanes,
            trips = items / b->threads;
     work_barrier(b);
@@ -338,7 +341,7 @@ static void write_results(const WideWork *w)
     int64_t across = p->result_is_last ? w->c->tile[FEATURES] / lanes : of_rows / lanes;
     const IndexExpr *block = work_coordinate(
         b, (WorkCoordinate){.block_div = tiles * rows, .block_mul = 1}, p->images);
-    const IndexExpr *tile = first_place(w, tiles, rows);
+    const IndexExpr *tile = first_position(w, tiles, rows);
     const IndexExpr *in = work_coordinate(
         b, (WorkCoordinate){.thread_div = 1, .thread_mod = across}, across);
     const IndexExpr *down = work_coordinate(b, (WorkCoordinate){.thread_div = across},
@@ -351,15 +354,15 @@ static void write_results(const WideWork *w)
         (WorkCoordinate){
             .block_div = 1, .block_mod = tiles, .block_mul = w->c->tile[FEATURES]},
         p->features);
-    const IndexExpr *place;
+    const IndexExpr *position;
     if (p->result_is_last) {
-        place = ix_add(b->ix, tile, down);
+        position = ix_add(b->ix, tile, down);
         feature = ix_add(b->ix, feature, in);
     } else {
-        place = ix_add(b->ix, tile, in);
+        position = ix_add(b->ix, tile, in);
         feature = ix_add(b->ix, feature, down);
     }
-    set_index(w, block, place, feature, index);
+    set_index(w, block, position, feature, index);
     enum {
         FIND = 12 /* three divisions by constants: SASS, 24 instructions of an item */
     };
@@ -371,18 +374,19 @@ static void write_results(const WideWork *w)
     work_set_lanes(b, 1);
 }
 
-/* Of a thread, besides the fewest of all kernels: sums, stages, descriptors, fragments of a few places. By places as ptxas has
- * them: 26 in all beside sums and fragments (98 to 186), 32 where a patch is turned (128, 195), which is filled by 73 beside
- * the sums, if there are any yet (137, 203). */
+/* Of a thread, besides the fewest of all kernels: sums, stages, descriptors, fragments of a few positions. By positions
+ * as ptxas has them: 26 in all beside sums and fragments (98 to 186), 32 where a patch is turned (128, 195), which is
+ * filled by 73 beside the sums, if there are any yet (137, 203). */
 static double held_registers(const WideWork *w)
 {
     enum { FETCHED = 8, TURNED = 14, FILLED = 55, STAGED = 16, FRAGMENTS = 32 };
     const WidePlan *p = w->p;
     if (p->in_tensor_memory)
         return FRAGMENTS;
-    if (!w->c->by_places)
+    if (!w->c->by_positions)
         return thread_sums(w) + (p->core == NULL ? STAGED : FRAGMENTS);
-    double held = (double)wide_places_registers(w->c) + (p->is_last ? FETCHED : TURNED),
+    double held =
+               (double)wide_positions_registers(w->c) + (p->is_last ? FETCHED : TURNED),
            filled = (w->c->depth < p->channels ? thread_sums(w) : 0) + FILLED;
     return p->is_last || held > filled ? held : filled;
 }
@@ -395,7 +399,7 @@ void work_wide_convolution(const KernelDesign *d, KernelWork *out)
     WideWork w = {.b = b, .p = p, .c = c};
     wide_storage(d, &w.storage);
     bool by_registers = wide_by_registers(p, c);
-    double rows = c->by_places ? wide_places_rows(p, c) : (double)w.storage.rows;
+    double rows = c->by_positions ? wide_positions_rows(p, c) : (double)w.storage.rows;
     if (by_registers)
         rows = (double)wide_reached_rows(p, c) / (double)p->stride; /* of a plane */
     b->tensor_columns = w.storage.tensor.taken;

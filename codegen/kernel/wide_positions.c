@@ -1,46 +1,46 @@
-/* wide_convolution with places as wgmma's rows: see ir/kernel/kinds/wide_places.c. A lane names the row of the patch that it
- * loads of its warp's 16 places once, for all taps. */
+/* wide_convolution with positions as wgmma's rows: see ir/kernel/kinds/wide_positions.c. A lane names the row of the
+ * patch that it loads of its warp's 16 positions once, for all taps. */
 #include "codegen/kernel/threads.h"
 #include "codegen/kernel/wide.h"
 
-enum { WARP_PLACES = TENSOR_CORE_ROWS };
+enum { WARP_POSITIONS = TENSOR_CORE_ROWS };
 
 /* Of all images. */
-static int64_t place_count(const WidePlan *p)
+static int64_t position_count(const WidePlan *p)
 {
     return p->images * p->result_size[Y] * p->result_size[X];
 }
 
-/* Which row of all planes the window of a place begins in, and its column. */
-static LLVMValueRef row_of(const Wide *w, LLVMValueRef place, LLVMValueRef *column)
+/* Which row of all planes the window of a position begins in, and its column. */
+static LLVMValueRef row_of(const Wide *w, LLVMValueRef position, LLVMValueRef *column)
 {
-    LLVMValueRef image = place, y;
+    LLVMValueRef image = position, y;
     *column = split(w->k, &image, w->p->result_size[X]);
     y = split(w->k, &image, w->p->result_size[Y]);
     return add(w->k, times(w->k, image, w->storage.image_rows), y);
 }
 
-/* Behind the last place: that one. */
-static LLVMValueRef existing(const Wide *w, LLVMValueRef place)
+/* Behind the last position: that one. */
+static LLVMValueRef existing(const Wide *w, LLVMValueRef position)
 {
-    int64_t count = place_count(w->p);
+    int64_t count = position_count(w->p);
     if (count % w->c->tile[ROWS] == 0)
-        return place;
-    return LLVMBuildSelect(w->b, is_below(w->k, place, count), place,
+        return position;
+    return LLVMBuildSelect(w->b, is_below(w->k, position, count), position,
                            number(w->k, count - 1), "");
 }
 
 /* Of the part with this number: what four warps multiply at once. */
-static LLVMValueRef first_place(const Wide *w, uint32_t part)
+static LLVMValueRef first_position(const Wide *w, uint32_t part)
 {
-    LLVMValueRef place = times(w->k, w->group[ROWS], w->storage.columns);
-    place = add(w->k, place, times(w->k, w->warp, WARP_PLACES));
-    return add(w->k, place, number(w->k, (int64_t)part * WARPGROUP_ROWS));
+    LLVMValueRef position = times(w->k, w->group[ROWS], w->storage.columns);
+    position = add(w->k, position, times(w->k, w->warp, WARP_POSITIONS));
+    return add(w->k, position, number(w->k, (int64_t)part * WARPGROUP_ROWS));
 }
 
 static uint32_t parts_of(const Wide *w)
 {
-    return (uint32_t)wide_places_parts(w->c);
+    return (uint32_t)wide_positions_parts(w->c);
 }
 
 static uint32_t part_sums(const Wide *w)
@@ -48,36 +48,37 @@ static uint32_t part_sums(const Wide *w)
     return (uint32_t)w->c->tile[FEATURES] / 2;
 }
 
-uint32_t wide_places_sums(const Wide *w)
+uint32_t wide_positions_sums(const Wide *w)
 {
     return parts_of(w) * part_sums(w);
 }
 
-LLVMValueRef wide_places_apart(const Wide *w, LLVMValueRef image)
+LLVMValueRef wide_positions_apart(const Wide *w, LLVMValueRef image)
 {
     LLVMValueRef images = LLVMBuildSub(w->b, image, w->image, "");
     return times(w->k, images, w->storage.image_apart);
 }
 
-/* The image of a place. */
-static LLVMValueRef image_of(const Wide *w, LLVMValueRef place)
+/* The image of a position. */
+static LLVMValueRef image_of(const Wide *w, LLVMValueRef position)
 {
     int64_t plane = w->p->result_size[Y] * w->p->result_size[X];
-    return LLVMBuildUDiv(w->b, place, number(w->k, plane), "");
+    return LLVMBuildUDiv(w->b, position, number(w->k, plane), "");
 }
 
-/* Of the warp's four matrices, two of places and two of channels, the lane names a row. */
+/* Of the warp's four matrices, two of positions and two of channels, the lane names a row. */
 static LLVMValueRef lane_row(const Wide *w, uint32_t part)
 {
-    LLVMValueRef place = LLVMBuildAnd(w->b, w->lane, number(w->k, WARP_PLACES - 1), ""),
-                 half = LLVMBuildUDiv(w->b, w->lane, number(w->k, WARP_PLACES), ""), row,
-                 column;
-    place = add(w->k, w->place, add(w->k, first_place(w, part), place));
-    place = existing(w, place);
-    row = LLVMBuildSub(w->b, row_of(w, place, &column), w->row, "");
+    LLVMValueRef position =
+                     LLVMBuildAnd(w->b, w->lane, number(w->k, WARP_POSITIONS - 1), ""),
+                 half = LLVMBuildUDiv(w->b, w->lane, number(w->k, WARP_POSITIONS), ""),
+                 row, column;
+    position = add(w->k, w->position, add(w->k, first_position(w, part), position));
+    position = existing(w, position);
+    row = LLVMBuildSub(w->b, row_of(w, position, &column), w->row, "");
     row = add(w->k, times(w->k, row, w->storage.pitch), column);
     if (w->storage.image_apart != 0)
-        row = add(w->k, row, wide_places_apart(w, image_of(w, place)));
+        row = add(w->k, row, wide_positions_apart(w, image_of(w, position)));
     if (w->storage.patch_line != 0)
         return times(w->k, row, w->storage.patch_line);
     row = add(w->k, row, times(w->k, half, w->storage.chunk));
@@ -87,7 +88,7 @@ static LLVMValueRef lane_row(const Wide *w, uint32_t part)
 /* Where the lane finds the channels of step 0 to those of a line; others of it by an xor. */
 static LLVMValueRef line_row(const Wide *w, LLVMValueRef at)
 {
-    LLVMValueRef half = LLVMBuildUDiv(w->b, w->lane, number(w->k, WARP_PLACES), "");
+    LLVMValueRef half = LLVMBuildUDiv(w->b, w->lane, number(w->k, WARP_POSITIONS), "");
     return LLVMBuildXor(w->b, swizzled(w, at, w->storage.patch_line),
                         times(w->k, half, PIECE_BYTES), "");
 }
@@ -101,13 +102,13 @@ static LLVMValueRef step_row(const Wide *w, LLVMValueRef row, int64_t step)
     return add(w->k, row, number(w->k, at / line * patch_apart(w)));
 }
 
-void wide_places_find(Wide *w, LLVMValueRef tile)
+void wide_positions_find(Wide *w, LLVMValueRef tile)
 {
     LLVMValueRef column;
-    w->place = times(w->k, tile, w->c->tile[ROWS]);
-    w->row = row_of(w, w->place, &column);
-    w->image = image_of(w, w->place);
-    LLVMValueRef last = add(w->k, w->place, number(w->k, w->c->tile[ROWS] - 1)),
+    w->position = times(w->k, tile, w->c->tile[ROWS]);
+    w->row = row_of(w, w->position, &column);
+    w->image = image_of(w, w->position);
+    LLVMValueRef last = add(w->k, w->position, number(w->k, w->c->tile[ROWS] - 1)),
                  row = row_of(w, existing(w, last), &column);
     w->row_count = add(w->k, LLVMBuildSub(w->b, row, w->row, ""),
                        number(w->k, (w->p->window[Y] - 1) / w->p->stride + 1));
@@ -116,8 +117,8 @@ void wide_places_find(Wide *w, LLVMValueRef tile)
         w->lane_rows[i] = lane_row(w, i);
 }
 
-static LLVMValueRef *load_places(const Wide *w, LLVMValueRef patch, uint32_t part,
-                                 uint32_t steps)
+static LLVMValueRef *load_positions(const Wide *w, LLVMValueRef patch, uint32_t part,
+                                    uint32_t steps)
 {
     LLVMValueRef *words = ARENA_ARRAY(w->k->arena, LLVMValueRef,
                                       (size_t)steps * GX_WGMMA_WORDS),
@@ -130,51 +131,52 @@ static LLVMValueRef *load_places(const Wide *w, LLVMValueRef patch, uint32_t par
     return words;
 }
 
-/* A part's places are loaded before those of the part before are multiplied. */
-void wide_places_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
-                          uint32_t steps, LLVMValueRef *sums)
+/* A part's positions are loaded before those of the part before are multiplied. */
+void wide_positions_multiply(const Wide *w, LLVMValueRef patch, const GxMatrices *filter,
+                             uint32_t steps, LLVMValueRef *sums)
 {
     DType type = w->p->inst->operands[0]->shape->dtype;
     uint32_t parts = parts_of(w);
-    LLVMValueRef *words = load_places(w, patch, 0, steps);
+    LLVMValueRef *words = load_positions(w, patch, 0, steps);
     for (uint32_t i = 0; i < parts; i++) {
-        GxMatrices places = {.words = words};
+        GxMatrices positions = {.words = words};
         if (i + 1 < parts)
-            words = load_places(w, patch, i + 1, steps);
-        gx_wgmma(w->k, type, (uint32_t)w->c->tile[FEATURES], steps, &places, filter,
+            words = load_positions(w, patch, i + 1, steps);
+        gx_wgmma(w->k, type, (uint32_t)w->c->tile[FEATURES], steps, &positions, filter,
                  &sums[i * part_sums(w)]);
     }
 }
 
-void wide_places_share(const Wide *w, const LLVMValueRef *sums)
+void wide_positions_share(const Wide *w, const LLVMValueRef *sums)
 {
     for (uint32_t i = 0; i < parts_of(w); i++)
-        wide_share_block(w, true, first_place(w, i), number(w->k, 0),
+        wide_share_block(w, true, first_position(w, i), number(w->k, 0),
                          (uint32_t)w->c->tile[FEATURES], &sums[i * part_sums(w)]);
 }
 
-/* Eight features of a place, or two places of a feature. */
-const IndexExpr *wide_places_item(const Wide *w, LLVMValueRef item, WidePlacesItem *out)
+/* Eight features of a position, or two positions of a feature. */
+const IndexExpr *wide_positions_item(const Wide *w, LLVMValueRef item,
+                                     WidePositionsItem *out)
 {
     const WidePlan *p = w->p;
     Emit *e = w->e;
     bool turned = p->result_is_last;
-    int64_t lanes = turned ? WARPGROUP_PIECE : 2, count = place_count(p),
+    int64_t lanes = turned ? WARPGROUP_PIECE : 2, count = position_count(p),
             plane = p->result_size[Y] * p->result_size[X],
             features = w->c->tile[FEATURES],
             across = (turned ? features : w->c->tile[ROWS]) / lanes;
     LLVMValueRef down = item, along = split(w->k, &down, across),
-                 place = turned ? down : times(w->k, along, lanes),
+                 position = turned ? down : times(w->k, along, lanes),
                  first = times(w->k, w->feature_tile, features),
                  feature = turned ? along : down;
-    out->offset = wide_sum_at(w, turned ? times(w->k, along, lanes) : feature, place);
-    place = add(w->k, w->place, place);
-    out->inside = count % w->c->tile[ROWS] != 0 ? is_below(w->k, place, count) : NULL;
+    out->offset = wide_sum_at(w, turned ? times(w->k, along, lanes) : feature, position);
+    position = add(w->k, w->position, position);
+    out->inside = count % w->c->tile[ROWS] != 0 ? is_below(w->k, position, count) : NULL;
     /* in items, so that their first one's number is seen to be a multiple */
     int64_t several[2] = {turned ? 1 : lanes, turned ? lanes : 1};
-    place = LLVMBuildUDiv(w->b, place, number(w->k, several[0]), "");
+    position = LLVMBuildUDiv(w->b, position, number(w->k, several[0]), "");
     first = LLVMBuildUDiv(w->b, first, number(w->k, several[1]), "");
-    const IndexExpr *at = emit_variable(e, to_index(e, place),
+    const IndexExpr *at = emit_variable(e, to_index(e, position),
                                         (Range){0, count / several[0] - 1}),
                     *of = emit_variable(e, to_index(e, add(w->k, first, feature)),
                                         (Range){0, p->features / several[1] - 1});
