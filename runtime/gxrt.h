@@ -119,7 +119,7 @@ GXRT_API gxrt_status gxrt_program_get_info(const gxrt_program *program,
 /* One argument or result. Strings and arrays live as long as the program. */
 typedef struct gxrt_value_info {
     size_t struct_size;
-    const char *name;  /* parameter name; results: place in the tuple, "0" or "1.2" */
+    const char *name;  /* parameter name; results: index in the tuple, "0" or "1.2" */
     const char *dtype; /* HLO name: "f32", "bf16", "s4" */
     uint32_t
         element_bits; /* in the device buffer: pred 8; s4 4, packed, low half first */
@@ -157,7 +157,7 @@ typedef struct gxrt_variant_info {
     size_t launch_count;      /* kernels and library calls, each counted once */
     size_t copy_count;
     size_t collective_count;
-    uint32_t host_syncs; /* places where a run waits for the device */
+    uint32_t host_syncs; /* points where a run waits for the device */
     uint64_t
         host_bytes; /* pinned memory of the host: what a session takes, and buffers there */
     size_t command_count, buffer_count, step_count; /* of the functions below */

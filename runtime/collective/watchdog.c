@@ -336,9 +336,9 @@ static void warn(const gxrt_session *s, size_t device)
 static void strike(gxrt_session *s, size_t device, const char *failure)
 {
     Watchdog *w = s->watchdog;
-    char places[REPORT] = "";
+    char states[REPORT] = "";
     for (size_t i = 0; i < s->device_count; i++) {
-        describe(s, i, places, sizeof places);
+        describe(s, i, states, sizeof states);
     }
     device = failure ? device : furthest_behind(s, device);
     w->report[0] = 0;
@@ -350,8 +350,8 @@ static void strike(gxrt_session *s, size_t device, const char *failure)
                s->options.timeout_seconds);
     }
     ask_transport(s, device, w->report, sizeof w->report);
-    append(w->report, sizeof w->report, "%s", places);
-    ask_others(s, places, w->report, sizeof w->report);
+    append(w->report, sizeof w->report, "%s", states);
+    ask_others(s, states, w->report, sizeof w->report);
     append(w->report, sizeof w->report,
            "; the communicators were aborted: end or restart all ranks");
     w->struck = true;

@@ -28,7 +28,7 @@ static uint64_t access_address(const Engine *e, uint32_t argument, uint64_t offs
     return e->launch->args[argument] + offset;
 }
 
-static void describe_place(const Engine *e, uint32_t argument, uint64_t offset)
+static void describe_location(const Engine *e, uint32_t argument, uint64_t offset)
 {
     if (argument == GXEMU_SHARED)
         finding_add(e->finding, "byte %" PRId64 " of shared memory", (int64_t)offset);
@@ -57,7 +57,7 @@ void gxemu_fault(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t by
     else
         finding_add(e->finding, " %s %" PRIu32 " bytes at ",
                     kind_verb(kind & ~(uint32_t)GXEMU_MISALIGNED), bytes);
-    describe_place(e, argument, offset);
+    describe_location(e, argument, offset);
     uint64_t extent =
         argument == GXEMU_SHARED ? e->launch->shared_bytes : e->launch->extents[argument];
     finding_add(e->finding, ", which has %" PRIu64 " bytes", extent);
@@ -71,7 +71,7 @@ static void report_unwritten(Engine *e, gxemu_block *b, uint32_t argument,
     finding_set(e->finding, FINDING_UNINITIALISED, "uninitialised: ");
     engine_describe(e, thread_of(b), site);
     finding_add(e->finding, " reads %" PRIu32 " bytes at ", bytes);
-    describe_place(e, argument, offset);
+    describe_location(e, argument, offset);
     finding_add(e->finding, ", but nobody wrote the byte at +%" PRIu64, skipped);
     engine_abort(e);
 }
@@ -87,7 +87,7 @@ static void report_race(Engine *e, gxemu_block *b, uint32_t argument, uint64_t o
     finding_set(e->finding, FINDING_RACE, "race: ");
     engine_describe(e, thread_of(b), site);
     finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
-    describe_place(e, argument, offset);
+    describe_location(e, argument, offset);
     finding_add(e->finding, ", which %s %s",
                 c->is_copy || c->kind == RACE_NOT_FENCED ? "a thread of the block"
                 : c->same_block                          ? "another thread of the block"
@@ -117,7 +117,7 @@ static void report_read_only(Engine *e, gxemu_block *b, uint32_t argument,
     finding_set(e->finding, FINDING_ADDRESS, "write to an input: ");
     engine_describe(e, thread_of(b), site);
     finding_add(e->finding, " %s %" PRIu32 " bytes at ", kind_verb(kind), bytes);
-    describe_place(e, argument, offset);
+    describe_location(e, argument, offset);
     finding_add(e->finding, ", which the launch passes for reading only");
     engine_abort(e);
 }

@@ -16,7 +16,7 @@ struct BankCount {
 /* An access of a thread to shared memory. Lanes run one after the other, so what they do together is put
  * together later: by the access's number in the kernel, and how often the lane has been there. */
 void banks_note(Engine *e, Thread *t, uint32_t site, uint64_t offset, uint32_t bytes);
-/* All lanes of the warp have come to one place: what they noted is counted. */
+/* All lanes of the warp have come to one access: what they noted is counted. */
 void banks_meet(Engine *e, uint32_t warp);
 /* Counts one phase of an access: `lanes` offsets. */
 void banks_count(Engine *e, uint32_t site, const uint64_t *offsets, uint32_t lanes,

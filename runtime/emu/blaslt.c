@@ -252,7 +252,7 @@ static DType type_find(uint32_t type)
     }
 }
 
-/* The lines of a matrix and of all its batches lie in front of what any memory has, so that places do not wrap. */
+/* The lines of a matrix and of all its batches lie in front of what any memory has, so that offsets do not wrap. */
 static bool span_fits(uint64_t lines, int64_t ld, uint64_t batches, int64_t batch_stride)
 {
     static const uint64_t most = UINT64_C(1) << 48;

@@ -1,4 +1,4 @@
-/* Convolutions and their gradients. The three are one walk over (image, place of y, place in the
+/* Convolutions and their gradients. The three are one walk over (image, position of y, position in the
  * kernel): there y, w and x meet, with features side by side; what is computed of what differs.
  * See dnn.h. */
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #include "runtime/emu/dnn.h"
 #include "runtime/emu/element.h"
 
-/* A tensor [first, features, places] as [first][places][features]. */
+/* A tensor [first, features, positions] as [first][positions][features]. */
 typedef struct Channels {
-    int64_t first, features, places;
+    int64_t first, features, positions;
     double *data;
 } Channels;
 
@@ -17,10 +17,10 @@ static bool channels_make(Channels *c, const DnnTensor *t)
 {
     c->first = t->dims[0];
     c->features = t->dims[1];
-    c->places = 1;
+    c->positions = 1;
     for (uint32_t d = 2; d < t->rank; d++)
-        c->places *= t->dims[d];
-    c->data = calloc((size_t)(c->first * c->features * c->places), sizeof *c->data);
+        c->positions *= t->dims[d];
+    c->data = calloc((size_t)(c->first * c->features * c->positions), sizeof *c->data);
     return c->data != NULL;
 }
 
@@ -28,9 +28,9 @@ static void channels_load(Channels *c, const double *from, bool rounds)
 {
     for (int64_t i = 0; i < c->first; i++)
         for (int64_t f = 0; f < c->features; f++)
-            for (int64_t p = 0; p < c->places; p++) {
+            for (int64_t p = 0; p < c->positions; p++) {
                 double value = *from++;
-                c->data[(i * c->places + p) * c->features + f] =
+                c->data[(i * c->positions + p) * c->features + f] =
                     rounds ? (double)element_round_tf32((float)value) : value;
             }
 }
@@ -39,8 +39,8 @@ static void channels_store(const Channels *c, double *to)
 {
     for (int64_t i = 0; i < c->first; i++)
         for (int64_t f = 0; f < c->features; f++)
-            for (int64_t p = 0; p < c->places; p++)
-                *to++ = c->data[(i * c->places + p) * c->features + f];
+            for (int64_t p = 0; p < c->positions; p++)
+                *to++ = c->data[(i * c->positions + p) * c->features + f];
 }
 
 typedef struct Convolution {
@@ -49,12 +49,12 @@ typedef struct Convolution {
     int64_t groups;
 } Convolution;
 
-/* What one place of the kernel has to do with one place of y: features of a group of x lie at
+/* What one position of the kernel has to do with one position of y: features of a group of x lie at
  * `x`, those of w of all its outputs from `w` on. */
 static void meet(const Convolution *c, double *x, double *w, double *y)
 {
     int64_t in = c->w.features, out = c->y.features / c->groups;
-    int64_t w_step = c->w.places * in;
+    int64_t w_step = c->w.positions * in;
     for (int64_t g = 0; g < c->groups; g++, x += in)
         for (int64_t o = 0; o < out; o++, w += w_step, y++)
             switch (c->kind) {
@@ -72,11 +72,11 @@ static void meet(const Convolution *c, double *x, double *w, double *y)
             }
 }
 
-/* The place of x under place `k` of the kernel for place `p` of y; false: it is padding. */
-static bool place_under(const DnnNode *n, const DnnTensor *x, const DnnTensor *w,
-                        const DnnTensor *y, int64_t p, int64_t k, int64_t *out)
+/* The position of x under position `k` of the kernel for position `p` of y; false: it is padding. */
+static bool position_under(const DnnNode *n, const DnnTensor *x, const DnnTensor *w,
+                           const DnnTensor *y, int64_t p, int64_t k, int64_t *out)
 {
-    int64_t place = 0, step = 1;
+    int64_t position = 0, step = 1;
     for (uint32_t d = n->spatial; d-- > 0;) {
         int64_t at_y = p % y->dims[d + 2], at_w = k % w->dims[d + 2];
         p /= y->dims[d + 2];
@@ -86,25 +86,25 @@ static bool place_under(const DnnNode *n, const DnnTensor *x, const DnnTensor *w
         int64_t at_x = at_y * n->stride[d] + at_w * n->dilation[d] - n->before[d];
         if (at_x < 0 || at_x >= x->dims[d + 2])
             return false;
-        place += at_x * step;
+        position += at_x * step;
         step *= x->dims[d + 2];
     }
-    *out = place;
+    *out = position;
     return true;
 }
 
 static void walk(Convolution *c, const DnnNode *n, const DnnTensor *x, const DnnTensor *w,
                  const DnnTensor *y)
 {
-    for (int64_t p = 0; p < c->y.places; p++)
-        for (int64_t k = 0; k < c->w.places; k++) {
+    for (int64_t p = 0; p < c->y.positions; p++)
+        for (int64_t k = 0; k < c->w.positions; k++) {
             int64_t at;
-            if (!place_under(n, x, w, y, p, k, &at))
+            if (!position_under(n, x, w, y, p, k, &at))
                 continue;
             for (int64_t i = 0; i < c->x.first; i++)
-                meet(c, c->x.data + (i * c->x.places + at) * c->x.features,
+                meet(c, c->x.data + (i * c->x.positions + at) * c->x.features,
                      c->w.data + k * c->w.features,
-                     c->y.data + (i * c->y.places + p) * c->y.features);
+                     c->y.data + (i * c->y.positions + p) * c->y.features);
         }
 }
 

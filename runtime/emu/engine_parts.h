@@ -164,7 +164,7 @@ Matrices matrices_of(const uint32_t *words, bool is_transposed, bool is_f16);
 void matrices_read(Engine *e, Thread *readers, uint32_t apart, const Matrices *m,
                    uint32_t step, uint32_t first, uint32_t count, double *out);
 /* Element i of a lane's sums: rows lane / 4 and 8 below it, two columns side by side. */
-uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns);
+uint32_t sum_index(uint32_t lane, uint32_t i, uint32_t columns);
 
 /* tensor_memory.c: what a whole warp does; a block begins, and has ended; all threads, or those of a warp (`first` to
  * `first` + `count` - 1), meet; a write to shared memory. */

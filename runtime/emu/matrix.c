@@ -1,5 +1,5 @@
 /* ldmatrix and stmatrix of the emulator: 1, 2 or 4 matrices of 8 rows of 16 bytes. Lane 8 j + i names the
- * place of row i of matrix j. Lane l has a word of each matrix: 2 elements of 16 bits of row l / 4, or,
+ * address of row i of matrix j. Lane l has a word of each matrix: 2 elements of 16 bits of row l / 4, or,
  * transposed, those of column l / 4 in rows 2 (l % 4) and the next. */
 #include <string.h>
 
@@ -24,7 +24,7 @@ unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kin
 }
 
 /* Of a row that a lane names. */
-static unsigned char *row_place(Engine *e, Thread *lane, uint32_t kind)
+static unsigned char *row_address(Engine *e, Thread *lane, uint32_t kind)
 {
     return matrix_row(e, lane, lane->call.offset, kind);
 }
@@ -51,7 +51,7 @@ void warp_ldmatrix(Engine *e, Thread *warp)
     for (uint32_t j = 0; j < (warp->call.number & ~(uint32_t)FORM_TRANSPOSED); j++) {
         Matrix m;
         for (uint32_t i = 0; i < ROWS; i++)
-            memcpy(m[i], row_place(e, &warp[ROWS * j + i], GXEMU_READ), ROW_BYTES);
+            memcpy(m[i], row_address(e, &warp[ROWS * j + i], GXEMU_READ), ROW_BYTES);
         count_banks(e, &warp[ROWS * j]);
         for (uint32_t lane = 0; lane < LANES; lane++) {
             unsigned char *word = (unsigned char *)&warp[lane].call.registers[j];
@@ -74,6 +74,6 @@ void warp_stmatrix(Engine *e, Thread *warp)
         }
         count_banks(e, &warp[ROWS * j]);
         for (uint32_t i = 0; i < ROWS; i++)
-            memcpy(row_place(e, &warp[ROWS * j + i], GXEMU_WRITE), m[i], ROW_BYTES);
+            memcpy(row_address(e, &warp[ROWS * j + i], GXEMU_WRITE), m[i], ROW_BYTES);
     }
 }

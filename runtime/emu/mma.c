@@ -2,7 +2,7 @@
  *
  * Products and the sums of one instruction are taken in f64 and rounded once. A GPU rounds otherwise, so that
  * results agree within a tolerance, and exactly where all sums are exact; integers wrap.
- * Places come from the table's text, read here once more: the compiler's reading is checked against it. */
+ * Indices come from the table's text, read here once more: the compiler's reading is checked against it. */
 #include <pthread.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef struct Operand {
     uint32_t elements;  /* of a lane */
     uint32_t registers; /* words of a lane */
     /* [lane * elements + element]: where it lies in a matrix [m][k], [k][n] or [m][n] */
-    uint16_t places[MOST_ELEMENTS];
+    uint16_t indices[MOST_ELEMENTS];
 } Operand;
 
 typedef struct Row {
@@ -71,12 +71,12 @@ static void operand_prepare(Operand *o, const char *layout, const char *dims,
     o->registers = o->elements * dtype_info[o->type].bits / 32;
     for (uint32_t lane = 0; lane < LANES; lane++) {
         for (uint32_t i = 0; i < o->elements; i++) {
-            uint32_t place = 0;
+            uint32_t index = 0;
             for (uint32_t bit = 0; bit < 5 + bits; bit++) {
                 uint32_t from = bit < 5 ? lane >> bit : i >> (bit - 5);
-                place += (from & 1) * columns[bit];
+                index += (from & 1) * columns[bit];
             }
-            o->places[lane * o->elements + i] = (uint16_t)place;
+            o->indices[lane * o->elements + i] = (uint16_t)index;
         }
     }
 }
@@ -156,7 +156,7 @@ static void gather(const Row *r, const Thread *warp, uint32_t operand, double *o
         for (uint32_t i = 0; i < operand; i++)
             words += r->operands[i].registers;
         for (uint32_t i = 0; i < o->elements; i++)
-            out[o->places[lane * o->elements + i]] = value_of(o->type, words, i);
+            out[o->indices[lane * o->elements + i]] = value_of(o->type, words, i);
     }
 }
 
@@ -181,7 +181,7 @@ static void scatter(const Row *r, Thread *warp, const double *c)
     for (uint32_t lane = 0; lane < LANES; lane++) {
         uint32_t *words = warp[lane].call.registers + before;
         for (uint32_t i = 0; i < o->elements; i++) {
-            double sum = c[o->places[lane * o->elements + i]];
+            double sum = c[o->indices[lane * o->elements + i]];
             float rounded = (float)sum;
             if (o->type == DT_S32)
                 words[i] = (uint32_t)(int64_t)sum;

@@ -98,8 +98,8 @@ static bool sections_read(Loader *l)
     size_t count = l->header.e_shnum;
     l->section_count = count;
     l->sections = calloc(count, sizeof *l->sections);
-    l->places = calloc(count, sizeof *l->places);
-    if (l->sections == NULL || l->places == NULL) {
+    l->loaded = calloc(count, sizeof *l->loaded);
+    if (l->sections == NULL || l->loaded == NULL) {
         loader_fail(l, "no memory");
         return false;
     }
@@ -204,7 +204,7 @@ static bool section_check(Loader *l, size_t i)
     return true;
 }
 
-static bool sections_place_kind(Loader *l, bool executable, uint64_t *at)
+static bool sections_load_kind(Loader *l, bool executable, uint64_t *at)
 {
     for (size_t i = 1; i < l->section_count; i++) {
         const Elf64_Shdr *s = &l->sections[i];
@@ -215,8 +215,8 @@ static bool sections_place_kind(Loader *l, bool executable, uint64_t *at)
             return false;
         uint64_t align = s->sh_addralign == 0 ? 1 : s->sh_addralign;
         *at = (*at + align - 1) & ~(align - 1);
-        l->places[i].offset = *at;
-        l->places[i].is_placed = true;
+        l->loaded[i].offset = *at;
+        l->loaded[i].is_loaded = true;
         *at += s->sh_size;
         if (*at > OBJECT_MOST_BYTES) {
             loader_fail(l, "it is too large");
@@ -227,11 +227,11 @@ static bool sections_place_kind(Loader *l, bool executable, uint64_t *at)
 }
 
 /* Fixes the offsets of all parts and copies the sections into fresh writable memory. */
-static bool sections_place(Loader *l)
+static bool sections_load(Loader *l)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t at = 0;
-    if (!sections_place_kind(l, true, &at))
+    if (!sections_load_kind(l, true, &at))
         return false;
     at = (at + 15) & ~UINT64_C(15);
     l->stub_offset = at;
@@ -243,7 +243,7 @@ static bool sections_place(Loader *l)
     l->stub_end = at;
     at = (at + page - 1) & ~(page - 1);
     l->code_bytes = at;
-    if (!sections_place_kind(l, false, &at))
+    if (!sections_load_kind(l, false, &at))
         return false;
     l->memory_bytes = (at + page - 1) & ~(page - 1);
     if (l->memory_bytes == 0)
@@ -256,8 +256,8 @@ static bool sections_place(Loader *l)
     }
     l->memory = memory;
     for (size_t i = 1; i < l->section_count; i++)
-        if (l->places[i].is_placed)
-            memcpy(l->memory + l->places[i].offset, l->data + l->sections[i].sh_offset,
+        if (l->loaded[i].is_loaded)
+            memcpy(l->memory + l->loaded[i].offset, l->data + l->sections[i].sh_offset,
                    l->sections[i].sh_size);
     return true;
 }
@@ -273,12 +273,12 @@ bool loader_symbol_address(Loader *l, size_t index, uintptr_t *out)
         return *out != 0;
     }
     size_t section = symbol->st_shndx;
-    if (section >= l->section_count || !l->places[section].is_placed ||
+    if (section >= l->section_count || !l->loaded[section].is_loaded ||
         symbol->st_value > l->sections[section].sh_size) {
         loader_fail(l, "its symbol %.100s lies outside", loader_symbol_name(l, symbol));
         return false;
     }
-    *out = (uintptr_t)l->memory + l->places[section].offset + symbol->st_value;
+    *out = (uintptr_t)l->memory + l->loaded[section].offset + symbol->st_value;
     return true;
 }
 
@@ -286,7 +286,7 @@ static bool section_relocate(Loader *l, size_t index)
 {
     const Elf64_Shdr *s = &l->sections[index];
     size_t target = s->sh_info;
-    if (target >= l->section_count || !l->places[target].is_placed)
+    if (target >= l->section_count || !l->loaded[target].is_loaded)
         return true; /* of debug information or unwind tables */
     if (s->sh_entsize != sizeof(Elf64_Rela) || s->sh_link != l->symbol_section) {
         loader_fail(l, "its relocations in section %zu are damaged", index);
@@ -311,7 +311,7 @@ static bool sections_relocate(Loader *l)
     for (size_t i = 1; i < l->section_count; i++) {
         if (l->sections[i].sh_type == SHT_REL &&
             l->sections[i].sh_info < l->section_count &&
-            l->places[l->sections[i].sh_info].is_placed) {
+            l->loaded[l->sections[i].sh_info].is_loaded) {
             loader_fail(l, "its section %zu has relocations without addends", i);
             return false;
         }
@@ -331,7 +331,7 @@ static int name_compare(const void *a, const void *b)
 static bool symbol_is_kept(const Loader *l, const Elf64_Sym *s)
 {
     if (s->st_shndx == SHN_UNDEF || s->st_shndx >= l->section_count ||
-        !l->places[s->st_shndx].is_placed)
+        !l->loaded[s->st_shndx].is_loaded)
         return false;
     const Elf64_Shdr *section = &l->sections[s->st_shndx];
     if ((section->sh_flags & SHF_EXECINSTR) != 0)
@@ -430,10 +430,10 @@ static bool part_load(Object *o, const unsigned char *data, size_t bytes, char *
     Part *part = &o->parts[o->part_count++];
     *part = (Part){0};
     done = header_read(&l) && sections_read(&l) && symbols_read(&l) &&
-           sections_place(&l) && sections_relocate(&l) && names_collect(&l, o, part) &&
+           sections_load(&l) && sections_relocate(&l) && names_collect(&l, o, part) &&
            memory_protect(&l);
     free(l.sections);
-    free(l.places);
+    free(l.loaded);
     free(l.symbols);
     free(l.stubs);
     part->memory = l.memory;

@@ -29,8 +29,8 @@ typedef struct Loader {
     size_t section_count;
     struct {
         uint64_t offset; /* in memory */
-        bool is_placed;
-    } * places;
+        bool is_loaded;
+    } * loaded;
     Elf64_Sym *symbols;
     size_t symbol_count;
     size_t symbol_section;
@@ -49,7 +49,7 @@ const char *loader_symbol_name(const Loader *l, const Elf64_Sym *symbol);
 /* False: the symbol lies outside or is unknown. */
 bool loader_symbol_address(Loader *l, size_t index, uintptr_t *out);
 
-/* Applies one relocation of the placed section `target`. False: refused. */
+/* Applies one relocation of the loaded section `target`. False: refused. */
 bool relocate(Loader *l, size_t target, const Elf64_Rela *r, size_t symbol);
 
 #endif

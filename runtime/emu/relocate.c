@@ -46,13 +46,13 @@ static bool refuse(Loader *l, const char *what, size_t target, const Elf64_Rela 
 }
 
 /* The bytes to change, or NULL if they do not lie in the section. */
-static unsigned char *place_of(Loader *l, size_t target, const Elf64_Rela *r,
+static unsigned char *field_of(Loader *l, size_t target, const Elf64_Rela *r,
                                uint64_t bytes)
 {
     uint64_t size = l->sections[target].sh_size;
     if (r->r_offset > size || bytes > size - r->r_offset)
         return NULL;
-    return l->memory + l->places[target].offset + r->r_offset;
+    return l->memory + l->loaded[target].offset + r->r_offset;
 }
 
 static bool fits_s32(int64_t value)
@@ -74,22 +74,22 @@ bool relocate(Loader *l, size_t target, const Elf64_Rela *r, size_t symbol)
     if (type == R_X86_64_NONE)
         return true;
     uint64_t bytes = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
-    unsigned char *place = place_of(l, target, r, bytes);
-    if (place == NULL)
+    unsigned char *field = field_of(l, target, r, bytes);
+    if (field == NULL)
         return refuse(l, "outside its section", target, r);
-    int64_t p = (int64_t)(uintptr_t)place, value;
+    int64_t p = (int64_t)(uintptr_t)field, value;
     switch (type) {
     case R_X86_64_64:
         if (!loader_symbol_address(l, symbol, &s))
             return false;
         value = (int64_t)((uint64_t)s + (uint64_t)r->r_addend);
-        memcpy(place, &value, 8);
+        memcpy(field, &value, 8);
         return true;
     case R_X86_64_PC64:
         if (!loader_symbol_address(l, symbol, &s))
             return false;
         value = (int64_t)((uint64_t)s + (uint64_t)r->r_addend - (uint64_t)p);
-        memcpy(place, &value, 8);
+        memcpy(field, &value, 8);
         return true;
     case R_X86_64_PC32:
     case R_X86_64_PLT32:
@@ -111,29 +111,29 @@ bool relocate(Loader *l, size_t target, const Elf64_Rela *r, size_t symbol)
     if (!fits_s32(value))
         return refuse(l, "too far", target, r);
     int32_t narrow = (int32_t)value;
-    memcpy(place, &narrow, 4);
+    memcpy(field, &narrow, 4);
     return true;
 }
 
 #else
 
 /* Puts `count` bits of value, from bit `from`, into the instruction at bit `at`. */
-static void insert(unsigned char *place, uint64_t value, unsigned from, unsigned count,
+static void insert(unsigned char *field, uint64_t value, unsigned from, unsigned count,
                    unsigned at)
 {
     uint32_t word, mask = (uint32_t)((UINT64_C(1) << count) - 1);
-    memcpy(&word, place, 4);
+    memcpy(&word, field, 4);
     word = (word & ~(mask << at)) | ((uint32_t)(value >> from) & mask) << at;
-    memcpy(place, &word, 4);
+    memcpy(field, &word, 4);
 }
 
-static bool insert_page(unsigned char *place, uint64_t address)
+static bool insert_page(unsigned char *field, uint64_t address)
 {
-    int64_t pages = (int64_t)((address >> 12) - ((uint64_t)(uintptr_t)place >> 12));
+    int64_t pages = (int64_t)((address >> 12) - ((uint64_t)(uintptr_t)field >> 12));
     if (pages < -(1 << 20) || pages >= 1 << 20)
         return false;
-    insert(place, (uint64_t)pages, 0, 2, 29);
-    insert(place, (uint64_t)pages, 2, 19, 5);
+    insert(field, (uint64_t)pages, 0, 2, 29);
+    insert(field, (uint64_t)pages, 2, 19, 5);
     return true;
 }
 
@@ -160,8 +160,8 @@ bool relocate(Loader *l, size_t target, const Elf64_Rela *r, size_t symbol)
     if (type == R_AARCH64_NONE)
         return true;
     bool wide = type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64;
-    unsigned char *place = place_of(l, target, r, wide ? 8 : 4);
-    if (place == NULL)
+    unsigned char *field = field_of(l, target, r, wide ? 8 : 4);
+    if (field == NULL)
         return refuse(l, "outside its section", target, r);
     bool got = type == R_AARCH64_ADR_GOT_PAGE || type == R_AARCH64_LD64_GOT_LO12_NC;
     bool call = type == R_AARCH64_CALL26 || type == R_AARCH64_JUMP26;
@@ -172,38 +172,38 @@ bool relocate(Loader *l, size_t target, const Elf64_Rela *r, size_t symbol)
     if (got)
         s += RELOCATE_STUB_ADDRESS;
     uint64_t value = (uint64_t)s + (got ? 0 : (uint64_t)r->r_addend);
-    int64_t distance = (int64_t)(value - (uint64_t)(uintptr_t)place);
+    int64_t distance = (int64_t)(value - (uint64_t)(uintptr_t)field);
     switch (type) {
     case R_AARCH64_ABS64:
-        memcpy(place, &value, 8);
+        memcpy(field, &value, 8);
         return true;
     case R_AARCH64_PREL64:
-        memcpy(place, &distance, 8);
+        memcpy(field, &distance, 8);
         return true;
     case R_AARCH64_PREL32: {
         int32_t narrow = (int32_t)distance;
-        memcpy(place, &narrow, 4);
+        memcpy(field, &narrow, 4);
         return fits_s32(distance) || refuse(l, "too far", target, r);
     }
     case R_AARCH64_CALL26:
     case R_AARCH64_JUMP26:
         if (distance < -(1 << 27) || distance >= 1 << 27)
             return refuse(l, "too far", target, r);
-        insert(place, (uint64_t)distance, 2, 26, 0);
+        insert(field, (uint64_t)distance, 2, 26, 0);
         return true;
     case R_AARCH64_ADR_PREL_PG_HI21:
     case R_AARCH64_ADR_GOT_PAGE:
-        return insert_page(place, value) || refuse(l, "too far", target, r);
+        return insert_page(field, value) || refuse(l, "too far", target, r);
     case R_AARCH64_ADD_ABS_LO12_NC:
     case R_AARCH64_LDST8_ABS_LO12_NC:
     case R_AARCH64_LDST16_ABS_LO12_NC:
     case R_AARCH64_LDST32_ABS_LO12_NC:
     case R_AARCH64_LDST64_ABS_LO12_NC:
     case R_AARCH64_LDST128_ABS_LO12_NC:
-        insert(place, value & 0xfff, load_shift(type), 12 - load_shift(type), 10);
+        insert(field, value & 0xfff, load_shift(type), 12 - load_shift(type), 10);
         return true;
     case R_AARCH64_LD64_GOT_LO12_NC:
-        insert(place, value & 0xfff, 3, 9, 10);
+        insert(field, value & 0xfff, 3, 9, 10);
         return true;
     default:
         return refuse(l, "not supported", target, r);

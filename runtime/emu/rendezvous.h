@@ -83,7 +83,7 @@ bool rendezvous_wait_change(RendezvousMember *member, uint32_t change,
                             uint32_t waits_for);
 
 /* Split: posts (colour, key) as split number `number` of this rendezvous, waits for all, and gives
- * the rank's place: *out_rank of *out_ranks. colour -1: no group. */
+ * the rank's index: *out_rank of *out_ranks. colour -1: no group. */
 void rendezvous_post_split(RendezvousMember *member, uint64_t number, int32_t colour,
                            int32_t key);
 bool rendezvous_wait_split(RendezvousMember *member, uint64_t number, int32_t colour,

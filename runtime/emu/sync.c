@@ -31,7 +31,7 @@ void sync_report_divergence(Engine *e, const Thread *a, const Thread *b, const c
     e->aborted = true;
 }
 
-/* Two threads that wait in the same place, for the grouping of a report. */
+/* Two threads that wait at the same site, for the grouping of a report. */
 static bool same_wait(const Thread *a, const Thread *b)
 {
     return a->state == b->state && a->site == b->site &&

@@ -153,13 +153,13 @@ static void check_lanes(Engine *e, const Thread *warp)
     for (uint32_t lane = 1; lane < LANES; lane++) {
         if (warp[lane].call.offset != warp->call.offset)
             complain(e, FINDING_SYNC, &warp[lane],
-                     "lanes name different places of tensor memory");
+                     "lanes name different addresses of tensor memory");
     }
 }
 
 /* Bytes of shared memory that the thread reads or writes, checked. */
-static void *shared_place(Engine *e, Thread *t, uint64_t offset, uint32_t bytes,
-                          uint32_t kind)
+static void *shared_bytes_at(Engine *e, Thread *t, uint64_t offset, uint32_t bytes,
+                             uint32_t kind)
 {
     uint64_t extent = e->launch->shared_bytes;
     if (offset % bytes != 0)
@@ -196,7 +196,7 @@ void warp_tensor_alloc(Engine *e, Thread *warp)
                 m->columns[i] =
                     (Column){.base = first, .count = count, .warp = warp->index / LANES};
             m->is_taken = true;
-            memcpy(shared_place(e, warp, warp->call.offset, sizeof first, GXEMU_WRITE),
+            memcpy(shared_bytes_at(e, warp, warp->call.offset, sizeof first, GXEMU_WRITE),
                    &first, sizeof first);
             return;
         }
@@ -381,9 +381,9 @@ void warp_tensor_load(Engine *e, Thread *warp)
     }
     for (uint32_t i = 0; i < LANES; i++) {
         for (uint32_t j = 0; j < count / 2; j++) {
-            uint32_t place = sum_place(i, j, count);
+            uint32_t index = sum_index(i, j, count);
             memcpy(&warp[i].call.registers[j],
-                   &m->words[lane + place / count][first + place % count], sizeof(float));
+                   &m->words[lane + index / count][first + index % count], sizeof(float));
         }
     }
 }
@@ -393,7 +393,7 @@ void warp_tensor_load(Engine *e, Thread *warp)
 static Mbarrier mbarrier_read(Engine *e, Thread *t, uint64_t offset)
 {
     Mbarrier m;
-    memcpy(&m, shared_place(e, t, offset, MBARRIER_BYTES, GXEMU_ATOMIC), sizeof m);
+    memcpy(&m, shared_bytes_at(e, t, offset, MBARRIER_BYTES, GXEMU_ATOMIC), sizeof m);
     if ((m.phase & ~(uint32_t)MBARRIER_PHASES) != MBARRIER_MARK)
         complain(e, FINDING_UNINITIALISED, t, "what it uses as an mbarrier is none");
     return m;
@@ -404,7 +404,7 @@ void gxemu_mbarrier_init(gxemu_block *b, uint64_t offset, uint32_t site)
     Thread *t = thread_of(b);
     Mbarrier m = {.phase = MBARRIER_MARK};
     t->site = site;
-    memcpy(shared_place(engine_of(b), t, offset, MBARRIER_BYTES, GXEMU_WRITE), &m,
+    memcpy(shared_bytes_at(engine_of(b), t, offset, MBARRIER_BYTES, GXEMU_WRITE), &m,
            sizeof m);
 }
 

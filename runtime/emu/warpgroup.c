@@ -28,8 +28,8 @@ enum {
     FORM_RIGHT_TRANSPOSED = 2048,
     FORM_REGISTERS = 4096,
     FORM_GOES_ON = 16384,
-    FORM_PLACE = 16, /* bits before it */
-    FORM_MOST_PLACE = 256,
+    FORM_INDEX = 16, /* bits before it */
+    FORM_MOST_INDEX = 256,
     FORM_LINE = 24,
     FORM_RIGHT_LINE = 26,
     FORM_LINES = 4,
@@ -57,8 +57,8 @@ static float number_of(const Matrices *m, const unsigned char *row, uint32_t i)
 /* PTX ISA, "Strides" and "Canonical layouts": where a row of the matrix has its 16 bytes that is number `down` along the
  * side and `across` along the terms, of the step. Of the pieces of a swizzled row which one is that depends on the address:
  * bits 4 and up are xor'ed with bits 7 and up, as many as say which piece it is. */
-static uint64_t row_place(const Matrices *m, uint32_t step, uint32_t down,
-                          uint32_t across, uint32_t row)
+static uint64_t row_address(const Matrices *m, uint32_t step, uint32_t down,
+                            uint32_t across, uint32_t row)
 {
     enum { PIECE_BITS = 4, ROW_BITS = 7 };
     uint64_t at = m->offset, pieces = m->line / ROW_BYTES;
@@ -77,7 +77,7 @@ void matrices_read(Engine *e, Thread *readers, uint32_t apart, const Matrices *m
     for (uint32_t i = 0; i < count; i += HALVES) {
         for (uint32_t t = 0; t < TERMS; t += HALVES) {
             for (uint32_t row = 0; row < HALVES; row++) {
-                uint64_t at = row_place(m, step, (first + i) / HALVES, t / HALVES, row);
+                uint64_t at = row_address(m, step, (first + i) / HALVES, t / HALVES, row);
                 Thread *reader = &readers[row * apart];
                 const unsigned char *p = matrix_row(
                     e, reader, at, m->marks != NULL ? ACCESS_LOOK : GXEMU_READ);
@@ -112,7 +112,7 @@ static void read_registers(const Thread *warp, bool is_f16, uint32_t step, doubl
     }
 }
 
-uint32_t sum_place(uint32_t lane, uint32_t i, uint32_t columns)
+uint32_t sum_index(uint32_t lane, uint32_t i, uint32_t columns)
 {
     uint32_t row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     return row * columns + column;
@@ -144,16 +144,16 @@ static void move_sums(Thread *warp, uint32_t before, uint32_t columns, float *su
     for (uint32_t lane = 0; lane < LANES; lane++) {
         uint32_t *own = (uint32_t *)warp[lane].call.registers + before;
         for (uint32_t i = 0; i < columns / 2; i++) {
-            float *sum = &sums[sum_place(lane, i, columns)];
+            float *sum = &sums[sum_index(lane, i, columns)];
             memcpy(is_back ? (void *)&own[i] : (void *)sum,
                    is_back ? (void *)sum : (void *)&own[i], sizeof(float));
         }
     }
 }
 
-static uint32_t place_of(uint32_t form)
+static uint32_t index_of(uint32_t form)
 {
-    return form >> FORM_PLACE & (FORM_MOST_PLACE - 1);
+    return form >> FORM_INDEX & (FORM_MOST_INDEX - 1);
 }
 
 /* Bytes of a swizzled row; 0: it is none. */
@@ -167,11 +167,11 @@ static uint32_t line_of(uint32_t form, uint32_t bits)
 static bool form_is_good(Engine *e, const Thread *warp, uint32_t form, uint32_t steps)
 {
     enum { MOST_SUMS = 192 /* of a thread that waits for several */ };
-    uint32_t columns = form % FORM_COLUMNS, place = place_of(form);
+    uint32_t columns = form % FORM_COLUMNS, index = index_of(form);
     bool has_words = (form & FORM_REGISTERS) != 0, goes_on = (form & FORM_GOES_ON) != 0;
     if (columns != 0 && columns % HALVES == 0 && columns <= MOST_COLUMNS &&
         !(has_words && (steps > MOST_STEPS || (form & FORM_TRANSPOSED) != 0)) &&
-        (goes_on ? !has_words && place + columns / 2 <= MOST_SUMS : place == 0))
+        (goes_on ? !has_words && index + columns / 2 <= MOST_SUMS : index == 0))
         return true;
     finding_set(e->finding, FINDING_INVALID, "a wgmma of %u columns: ", columns);
     engine_describe(e, warp, warp->site);
@@ -258,7 +258,7 @@ void warp_wgmma_wait(Engine *e, Thread *warp)
     uint32_t left = warp->call.number < p->count ? warp->call.number : p->count,
              done = p->count - left;
     for (uint32_t i = 0; i < done; i++)
-        multiply(e, warp, p->words[i], place_of(p->words[i][0]));
+        multiply(e, warp, p->words[i], index_of(p->words[i][0]));
     memmove(p->words, p->words[done], left * sizeof *p->words);
     p->count = left;
 }

@@ -146,7 +146,7 @@ int compare_files(const Options *o, const Signature *s, void *const *outputs);
 /* Before the run: there are so many results, and each device has a file of its own. */
 int data_check_outputs(const Options *o, const Signature *s);
 int data_outputs(const Options *o, const Signature *s, void *const *outputs);
-/* What each result is called in files: the words of its key path, or its place in the tuple. Freed by free_arrays(). */
+/* What each result is called in files: the words of its key path, or its index in the tuple. Freed by free_arrays(). */
 char **output_names(const Signature *s);
 
 /* --- data.c */

@@ -195,7 +195,7 @@ typedef struct Member {
     unsigned char local[LOCAL_BYTES];
     unsigned char central[CENTRAL_BYTES];
     unsigned char local_extra[20];   /* sizes of 64 bits */
-    unsigned char central_extra[28]; /* and the place */
+    unsigned char central_extra[28]; /* and the offset */
     char header[NPY_HEADER + 64];
     size_t header_bytes;
     char *name;

@@ -90,7 +90,7 @@ static int write_all(const char *path, const Signature *s, void *const *outputs)
 }
 
 /* A folder is made if there is none; its parent must be there. */
-static int check_place(const char *path)
+static int check_path(const char *path)
 {
     char error[1024];
     struct stat st;
@@ -138,7 +138,7 @@ static int check_all(const Options *o, const Signature *s)
         char *path = feed_path(o->all_outputs, s->first + (uint32_t)d, &replaced);
         code = !replaced && s->devices > 1
                    ? many_devices("outputs=", o->all_outputs, s->devices)
-                   : check_place(path);
+                   : check_path(path);
         free(path);
     }
     return code;

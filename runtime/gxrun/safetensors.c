@@ -1,4 +1,4 @@
-/* .safetensors: the length of a header, the header (JSON: name, type, shape and place of each array), the arrays. */
+/* .safetensors: the length of a header, the header (JSON: name, type, shape and offsets of each array), the arrays. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,12 +61,12 @@ static DType dtype_of(const JsonValue *name)
 static const char *read_array(const JsonValue *v, unsigned char *data, size_t size,
                               StoredArray *out)
 {
-    int64_t place[2];
-    uint32_t places;
+    int64_t offsets[2];
+    uint32_t count;
     size_t elements;
     const JsonValue *dtype = json_member(v, "dtype");
-    if (!json_sizes(json_member(v, "data_offsets"), 2, place, &places) || places != 2 ||
-        place[0] > place[1] || (uint64_t)place[1] > size) {
+    if (!json_sizes(json_member(v, "data_offsets"), 2, offsets, &count) || count != 2 ||
+        offsets[0] > offsets[1] || (uint64_t)offsets[1] > size) {
         return "its data_offsets are not within the file";
     }
     if (!json_sizes(json_member(v, "shape"), STORED_MAX_RANK, out->dims, &out->rank)) {
@@ -75,8 +75,8 @@ static const char *read_array(const JsonValue *v, unsigned char *data, size_t si
     if (!dtype || dtype->kind != JSON_STRING) {
         return "it has no dtype";
     }
-    out->data = data + place[0];
-    out->bytes = (size_t)(place[1] - place[0]);
+    out->data = data + offsets[0];
+    out->bytes = (size_t)(offsets[1] - offsets[0]);
     out->dtype = dtype_of(dtype);
     if (out->dtype == DT_INVALID) {
         out->refused = "not supported: its dtype";

@@ -113,10 +113,10 @@ static bool conflicts(const Access *a, const Access *b)
            a->begin < b->end && b->begin < a->end;
 }
 
-static bool is_skipped(const Check *k, uint32_t stream, uint32_t place)
+static bool is_skipped(const Check *k, uint32_t stream, uint32_t index)
 {
     for (const Skip *skip = k->skips; skip; skip = skip->outer) {
-        if (place >= skip->begin[stream] && place < skip->end[stream]) {
+        if (index >= skip->begin[stream] && index < skip->end[stream]) {
             return true;
         }
     }

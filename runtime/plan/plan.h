@@ -107,7 +107,7 @@ typedef struct PlanInfo {
     uint32_t signal_count;  /* slots that commands signal and wait for */
     uint32_t async_count;   /* slots of async start and done */
     uint32_t counter_count; /* loop counters */
-    uint32_t host_syncs;    /* places where the host waits for the device */
+    uint32_t host_syncs;    /* points where the host waits for the device */
     uint32_t flags;         /* PLAN_ELIDED, PLAN_TF32 */
     uint32_t min_cusolver;
     uint64_t constant_bytes; /* size of .gxc.const that this plan expects */

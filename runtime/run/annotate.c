@@ -85,14 +85,14 @@ static AnyFn *core[CORE_FUNCTIONS]; /* what the tool wants to be called */
 
 static int core_table(int module, AnyFn ****out, unsigned *out_count)
 {
-    static AnyFn **places[CORE_FUNCTIONS + 1]; /* 0 is no function; NULL at the end */
+    static AnyFn **slots[CORE_FUNCTIONS + 1]; /* 0 is no function; NULL at the end */
     for (size_t i = 1; i < CORE_FUNCTIONS; i++) {
-        places[i] = &core[i];
+        slots[i] = &core[i];
     }
     if (module != CALLBACKS_CORE) {
         return 0;
     }
-    *out = places;
+    *out = slots;
     *out_count = CORE_FUNCTIONS;
     return 1;
 }
