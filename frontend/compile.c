@@ -545,7 +545,7 @@ static gxc_status run(const char *name, const void *input, size_t size,
                       const gxc_options *options, CompileFn *work, Compile *c,
                       gxc_result **out)
 {
-    if (out == NULL) /* there is no place for a message */
+    if (out == NULL) /* there is nowhere to put a message */
         return GXC_USAGE;
     *out = NULL;
     Escape setup;

@@ -70,7 +70,7 @@ static void hlo_text_error(const Span *span, Parser *p, const char *message);
 %token START_COMPUTATIONS "start of computations"
 %token START_NAMED "start of a named instruction"
 %token START_SINGLE "start of an instruction"
-%token RESYNC "place to go on"
+%token RESYNC "point to go on"
 %token RESYNC_COMPUTATION "next computation"
 
 %type <shape> shape typed

@@ -267,12 +267,11 @@ static Instruction *scores(const Attention *a)
     Instruction *x = product(a, a->scores, a->q, DEPTH, a->k, DEPTH);
     x = call_times(a->c, x, a->scale);
     if (a->bias != NULL) {
-        int64_t place[RANK];
+        int64_t dims[RANK];
         for (int64_t d = 0; d < RANK; d++)
-            place[d] = a->bias->shape->dims[d] == a->scores->dims[d] ? d : -1;
+            dims[d] = a->bias->shape->dims[d] == a->scores->dims[d] ? d : -1;
         Instruction *bias = call_as(a->c, a->bias, DT_F32);
-        x = rw_binary(a->r, OP_ADD, a->scores, x,
-                      rw_spread(a->r, a->scores, bias, place));
+        x = rw_binary(a->r, OP_ADD, a->scores, x, rw_spread(a->r, a->scores, bias, dims));
     }
     return masked(a, x);
 }

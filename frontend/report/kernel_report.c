@@ -209,7 +209,7 @@ static const char *reason_of(Arena *a, const KernelRow *row, const GpuModel *d)
     case LIMIT_LATENCY:
         return waiting_reason(a, t, d);
     case LIMIT_ATOMICS:
-        return "updates of the same places wait for each other";
+        return "updates of the same positions wait for each other";
     case LIMIT_MEMORY:
     case LIMIT_L2:
         traffic = traffic_reason(a, t);

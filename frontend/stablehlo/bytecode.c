@@ -491,15 +491,17 @@ static bool read_arguments(Bytecode *b, ByteReader *r, Values *v, MlirRegion *re
     region->argument_count = bytes_count(r);
     region->arguments = ARENA_ARRAY(b->arena, MlirValue, region->argument_count + 1u);
     for (uint32_t i = 0; i < region->argument_count; i++) {
-        bool placed = true;
-        uint64_t type = b->version >= VERSION_ELIDED_POSITIONS ? bytes_flagged(r, &placed)
-                                                               : bytes_varint(r);
-        const MlirAttr *position = placed ? bytecode_attr(b, bytes_varint(r)) : NULL;
+        bool has_position = true;
+        uint64_t type = b->version >= VERSION_ELIDED_POSITIONS
+                            ? bytes_flagged(r, &has_position)
+                            : bytes_varint(r);
+        const MlirAttr *position =
+            has_position ? bytecode_attr(b, bytes_varint(r)) : NULL;
         region->arguments[i] = (MlirValue){.type = bytecode_type(b, type),
                                            .location = position,
                                            .region = region,
                                            .index = i};
-        if (region->arguments[i].type == NULL || (placed && position == NULL))
+        if (region->arguments[i].type == NULL || (has_position && position == NULL))
             return false;
         define(b, v, &region->arguments[i]);
     }

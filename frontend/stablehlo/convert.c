@@ -33,7 +33,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 /* -- messages ------------------------------------------------------------------------------ */
 
 /* Bytecode has no text to point at: the user's own source then says where. */
-static const char *place_of(Converter *c)
+static const char *location_of(Converter *c)
 {
     if (c->op == NULL || c->file->is_text)
         return "";
@@ -60,7 +60,7 @@ void *convert_error(Converter *c, const char *format, ...)
     va_start(args, format);
     const char *text = arena_vprintf(c->scratch, format, args);
     va_end(args);
-    diag_error(c->diag, span_of(c), "%s%s", text, place_of(c));
+    diag_error(c->diag, span_of(c), "%s%s", text, location_of(c));
     return NULL;
 }
 
@@ -70,7 +70,7 @@ void *convert_unsupported(Converter *c, const char *format, ...)
     va_start(args, format);
     const char *text = arena_vprintf(c->scratch, format, args);
     va_end(args);
-    diag_unsupported(c->diag, span_of(c), "%s%s", text, place_of(c));
+    diag_unsupported(c->diag, span_of(c), "%s%s", text, location_of(c));
     return NULL;
 }
 

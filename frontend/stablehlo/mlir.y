@@ -77,7 +77,7 @@ static void mlir_error(const Span *span, MlirReader *r, const char *message);
 %token NAMED      "'sdy.named_computation'"
 %token BAD        "character of no token"
 
-%type <attr> attr value list dict location location_opt place bare_attr
+%type <attr> attr value list dict location location_opt location_inst bare_attr
 %type <type> type plain_type
 %type <count> types types_opt results_of list_items entries entries_opt locations
 %type <count> block_arguments function_arguments function_results function_result_list
@@ -343,23 +343,24 @@ name: WORD | TYPE | TUPLE | LOC | UNIT | TRUE | FALSE | unit_name ;
 /* -- locations -- */
 
 location_opt: %empty { $$ = NULL; } | location ;
-location: LOC '(' place ')'         { $$ = $3; } ;
-place:
+location: LOC '(' location_inst ')' { $$ = $3; } ;
+location_inst:
     STRING                          { $$ = read_location(r, @1, "name", 0); }
-  | STRING '(' place ')'            { STACK_PUSH(r, r->attrs, $3); $$ = read_location(r, @1, "name", 1); }
+  | STRING '(' location_inst ')'    { STACK_PUSH(r, r->attrs, $3); $$ = read_location(r, @1, "name", 1); }
   | STRING ':' INT ':' INT range    { STACK_PUSH(r, r->attrs, read_integer(r, @3, NULL));
                                       STACK_PUSH(r, r->attrs, read_integer(r, @5, NULL));
                                       $$ = read_location(r, @1, "file", 2); }
   | HASH                            { $$ = read_text_attr(r, MLIR_ALIAS, @1); }
   | WORD                            { $$ = read_text_attr(r, MLIR_WORD, @1); /* unknown */ }
-  | CALLSITE '(' place AT place ')' { STACK_PUSH(r, r->attrs, $3); $$ = read_location(r, NO_SPAN, "callsite", 1); }
+  | CALLSITE '(' location_inst AT location_inst ')'
+                                    { STACK_PUSH(r, r->attrs, $3); $$ = read_location(r, NO_SPAN, "callsite", 1); }
   | FUSED '[' locations ']'         { $$ = read_location(r, NO_SPAN, "fused", $3); }
   | FUSED '<' attr '>' '[' locations ']'
                                     { $$ = read_location(r, NO_SPAN, "fused", $6); }
   ;
 range: %empty | TO ':' INT | TO INT ':' INT ;
 locations: location_item { $$ = 1; } | locations ',' location_item { $$ = $1 + 1; } ;
-location_item: place { STACK_PUSH(r, r->attrs, $1); } | location { STACK_PUSH(r, r->attrs, $1); } ;
+location_item: location_inst { STACK_PUSH(r, r->attrs, $1); } | location { STACK_PUSH(r, r->attrs, $1); } ;
 
 %%
 

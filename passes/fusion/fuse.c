@@ -151,7 +151,7 @@ static bool transposes(const Instruction *producer)
     return false;
 }
 
-/* Numbers of places, turned or spread. */
+/* Indices along a dimension, turned or spread. */
 static bool is_counted(const Instruction *producer)
 {
     while (producer->op == OP_BROADCAST || producer->op == OP_REVERSE)

@@ -1,5 +1,5 @@
 /* Kernels into one kernel of several results: side by side, where none needs the other, and one
- * behind the other, where the second reads what the first makes at the same places.
+ * behind the other, where the second reads what the first makes at the same indices.
  *
  *   a = fusion(x), kind=loop   b = fusion(x), kind=loop   s = fusion(a), kind=row_reduction
  *   ->  t = (..) fusion(x), kind=row_reduction   a = t#0   b = t#1   s = t#2
@@ -8,7 +8,7 @@
  * with the same rows and columns, and loops over their rows or elements (column reductions those that do not need
  * them, where one sweep is cheaper than two). A launch is saved each time, and so are the bytes that both read; what
  * nobody reads any more is no longer a result.
- * A kernel that does the work of several places of the program runs at one of them, and what the others
+ * A kernel that does the work of several points of the program runs at one of them, and what the others
  * read or make lives until then, or from there on: live_profile.c refuses what makes the program need
  * more memory, as kernels of different layers side by side would.
  *
@@ -239,7 +239,7 @@ static bool kinds_fit(const Kernel *a, const Kernel *b, bool reads, bool shares)
             return false;
         return !l->is_heavy && loop_fits(r, l) && (reads || shares);
     }
-    if (reads) /* at the same places: what is read is made once */
+    if (reads) /* at the same indices: what is read is made once */
         return a->elements == b->elements;
     /* a heavy loop among others makes those wait */
     if (a->is_heavy || b->is_heavy)

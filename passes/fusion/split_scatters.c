@@ -38,12 +38,12 @@ typedef struct Split {
     Rewriter *r;
     const Instruction *inst;
     const Shape *indices;
-    Ints placed, batch, index_batch;
+    Ints indexed, batch, index_batch;
     uint32_t vector_dim;
     uint32_t count;  /* arrays */
     int64_t updates; /* index vectors */
     uint32_t
-        key_count; /* dimensions of the arrays that keys choose, ascending: placed, batch */
+        key_count; /* dimensions of the arrays that keys choose, ascending: indexed, batch */
     int64_t *key_dims;
     int64_t positions; /* that they have */
     DType number;      /* of positions */
@@ -105,7 +105,7 @@ static Instruction *position_along(const Split *s, uint32_t c, Instruction **fit
     Rewriter *r = s->r;
     Instruction *x = s->inst->operands[s->count];
     const Shape *list = vector(s, s->number, s->updates);
-    int64_t component = ints_find(s->placed, s->key_dims[c]);
+    int64_t component = ints_find(s->indexed, s->key_dims[c]);
     if (component < 0) { /* a batching dimension: its own number */
         int64_t dim = s->index_batch.data[ints_find(s->batch, s->key_dims[c])];
         const Shape *wide = shape_with_dtype(r->m->intern, s->indices, s->number);
@@ -129,7 +129,7 @@ static Instruction *position_along(const Split *s, uint32_t c, Instruction **fit
     return rw_convert(r, list, x);
 }
 
-/* The number of each index vector's place; of one that leads outside: s->positions, or, if it need not be told from
+/* The number of each index vector's position; of one that leads outside: s->positions, or, if it need not be told from
  * others by its order, another number that leads outside. */
 static Instruction *find_keys(const Split *s, bool is_sorted)
 {
@@ -198,7 +198,7 @@ static Instruction *sort_keys(const Split *s, Instruction **keys)
     Intern *t = r->m->intern;
     int64_t n = (*keys)->shape->dims[0];
     DType position = n > INT32_MAX ? DT_S64 : DT_S32;
-    Computation *by = module_add_computation(r->m, "by_place");
+    Computation *by = module_add_computation(r->m, "by_position");
     const Shape *scalars[2] = {shape_scalar(t, s->number), shape_scalar(t, position)};
     Instruction *p[4];
     for (uint32_t i = 0; i < 4; i++)
@@ -568,15 +568,15 @@ static bool describe(Split *s)
     uint32_t taken = 0;
     s->count = inst->operand_count / 2;
     s->indices = inst->operands[s->count]->shape;
-    s->placed = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
+    s->indexed = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
     s->batch = inst_ints(inst, ATTR_INPUT_BATCHING_DIMS);
     s->index_batch = inst_ints(inst, ATTR_SCATTER_INDICES_BATCHING_DIMS);
     s->vector_dim = (uint32_t)inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0);
-    s->key_count = s->placed.count + s->batch.count;
+    s->key_count = s->indexed.count + s->batch.count;
     s->key_dims = ARENA_ARRAY(s->r->scratch, int64_t, s->key_count + 1u);
     s->positions = s->updates = 1;
     for (int64_t d = 0; d < x->rank; d++) {
-        if (ints_contain(s->placed, d) || ints_contain(s->batch, d))
+        if (ints_contain(s->indexed, d) || ints_contain(s->batch, d))
             s->key_dims[taken++] = d;
     }
     for (uint32_t i = 0; i < s->key_count; i++)

@@ -349,8 +349,8 @@ static bool is_first_of(const Pieces *p, uint32_t sum)
 /* The kernel of rows and their sums as it would be. */
 typedef struct Combined {
     Instruction *rows, *fusion;
-    uint32_t kept;   /* results of the rows that are still wanted: then come the sums */
-    int32_t *places; /* [results of the rows] where they are; -1: not wanted */
+    uint32_t kept;    /* results of the rows that are still wanted: then come the sums */
+    int32_t *indices; /* [results of the rows] where they are; -1: not wanted */
 } Combined;
 
 typedef struct Trial {
@@ -467,10 +467,10 @@ static bool combine_rows(const TwoWay *t, Instruction *rows, const Pieces *p,
         ARENA_ARRAY(t->brief, Instruction *, (size_t)count + p->count);
     Instruction *made = bring_in(t, fusion, rows, p);
     *c = (Combined){
-        .rows = rows, .fusion = fusion, .places = ARENA_ARRAY(t->brief, int32_t, count)};
+        .rows = rows, .fusion = fusion, .indices = ARENA_ARRAY(t->brief, int32_t, count)};
     for (uint32_t i = 0; i < count; i++) {
         bool wanted = is_wanted(t, rows, rows, i, p->sums);
-        c->places[i] = wanted ? (int32_t)c->kept : -1;
+        c->indices[i] = wanted ? (int32_t)c->kept : -1;
         if (wanted)
             results[c->kept++] =
                 shape_is_tuple(rows->shape) ? own->root->operands[i] : own->root;
@@ -618,12 +618,12 @@ static void replace_results(const TwoWay *t, Instruction *kernel, const Combined
         if (user->op != OP_GET_TUPLE_ELEMENT)
             continue;
         int64_t leaf = inst_int(user, ATTR_INDEX, 0);
-        if (c != NULL && c->places[leaf] >= 0)
-            forward[user->id] = result_of(c->fusion, (uint32_t)c->places[leaf]);
+        if (c != NULL && c->indices[leaf] >= 0)
+            forward[user->id] = result_of(c->fusion, (uint32_t)c->indices[leaf]);
         else
             computation_remove(t->comp, user);
     }
-    if (c != NULL && !shape_is_tuple(kernel->shape) && c->places[0] >= 0)
+    if (c != NULL && !shape_is_tuple(kernel->shape) && c->indices[0] >= 0)
         forward[kernel->id] = result_of(c->fusion, 0);
     else
         computation_remove(t->comp, kernel);

@@ -22,7 +22,7 @@
 #include "passes/library/library.h"
 #include "passes/settings.h"
 
-enum { MOST_READERS = 16, LEAST_PLACES = 2 };
+enum { MOST_READERS = 16, LEAST_POSITIONS = 2 };
 
 /* An attention, or one with its gradient. */
 typedef struct Candidate {
@@ -75,7 +75,7 @@ static bool is_closed(const Attentions *s, const Attention *a, const Instruction
 static bool is_worth_it(const Attentions *s, const Attention *a)
 {
     double work = attention_scores_counted(a) * (double)a->q.dims[ATTENTION_DEPTH];
-    return a->q.dims[ATTENTION_POSITIONS] >= LEAST_PLACES &&
+    return a->q.dims[ATTENTION_POSITIONS] >= LEAST_POSITIONS &&
            work >= (double)s->cx->settings->library_attention_work;
 }
 

@@ -1,4 +1,4 @@
-/* Whether a convolution's image and result keep features before places: there is a kernel that reads them so
+/* Whether a convolution's image and result keep features before positions: there is a kernel that reads them so
  * (ir/kernel/kinds/image_convolution.c), and it takes less time than the best one that wants features last with the
  * transpositions before and behind it. Between convolutions nothing has to be turned, so that those leave no choice. */
 #include <string.h>

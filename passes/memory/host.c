@@ -181,8 +181,8 @@ static void warn(const Host *h)
 
 /* -- shapes ------------------------------------------------------------------------------------- */
 
-static const Shape *placed(const Host *h, const Instruction *inst, const Shape *s,
-                           size_t *leaf)
+static const Shape *on_host(const Host *h, const Instruction *inst, const Shape *s,
+                            size_t *leaf)
 {
     Intern *t = h->m->intern;
     if (!shape_is_tuple(s)) {
@@ -196,7 +196,7 @@ static const Shape *placed(const Host *h, const Instruction *inst, const Shape *
     const Shape **elements =
         ARENA_ARRAY(h->cx->scratch, const Shape *, (size_t)s->rank + 1);
     for (uint32_t i = 0; i < s->rank; i++)
-        elements[i] = placed(h, inst, s->elements[i], leaf);
+        elements[i] = on_host(h, inst, s->elements[i], leaf);
     return shape_tuple(t, s->rank, elements);
 }
 
@@ -204,7 +204,7 @@ static void set_memories(const Host *h, const Computation *comp)
 {
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         size_t leaf = 0;
-        inst->shape = placed(h, inst, inst->shape, &leaf);
+        inst->shape = on_host(h, inst, inst->shape, &leaf);
     }
 }
 

@@ -49,7 +49,7 @@ typedef struct CopyInsertion {
         *last_use; /* [leaf_count] id of the last user, by source; UINT32_MAX: the root */
     bool *chain; /* [leaf_count] parameter leaf whose next value is made in place of it */
     uint32_t *handed;    /* [leaf_count] how often a loop gets it; 0 between loops */
-    Instruction **order; /* the computation with copies in their places */
+    Instruction **order; /* the computation with copies inserted */
     size_t order_count, order_capacity;
     bool changed;
     uint32_t *buffer_last_use; /* [leaf_count] by the leaf where a buffer begins */

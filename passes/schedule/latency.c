@@ -3,7 +3,7 @@
  *   s1 = start(a)  d1 = done(s1)  s2 = start(b)  d2 = done(s2)  f(c)  g(e)  h(d1, d2, f, g)
  *   ->  s1  f  d1  s2  g  d2  h           if f is as long as the first transfer
  *
- * A clock runs backwards over kernels and transfers. What all users are placed of is ready; of it
+ * A clock runs backwards over kernels and transfers. An instruction is ready once all its users are scheduled; of those
  * comes, in this order of preference,
  *   - what costs nothing;
  *   - a done, the one behind the longest way from the inputs, if its kind of stream is free: the
@@ -16,10 +16,10 @@
  *     the order of `base`;
  *   - a start that was not hidden: the clock jumps;
  *   - what asks for the earliest position; parameters and constants.
- * With fences (fence.c) all that comes after one is placed before anything else is ready.
+ * With fences (fence.c) all that comes after one is scheduled before anything else is ready.
  * Where a done or a kernel would make more live than the limit, what lets most die comes before it.
- * A scheduling group (groups.h) is placed at once when all that comes after it is: its dones, its
- * kernels, its starts. Where limits leave nothing to place they give way.
+ * A scheduling group (groups.h) is scheduled at once when all that comes after it is: its dones, its
+ * kernels, its starts. Where limits leave nothing to schedule they give way.
  *
  * n log n with n edges. Gibbons and Muchnick 1986; the backward clock after XLA's documentation. */
 #include "passes/schedule/latency.h"
@@ -43,7 +43,7 @@ typedef struct Latency {
     const LatencyUse *called;
     Arena *arena;
     uint32_t count, group_count; /* numbers from count on are groups */
-    uint32_t *left;              /* [count + groups] edges to what is not placed yet */
+    uint32_t *left;              /* [count + groups] edges to what is not scheduled yet */
     uint32_t *group;             /* [count] 0: none; g: number count + g - 1 */
     Edges *members;              /* [groups] */
     double *seconds;             /* [count] of kernels, loops, plain collectives */
@@ -58,22 +58,22 @@ typedef struct Latency {
     Heap early_starts[RESOURCE_COUNT];
     uint32_t waiting[RESOURCE_COUNT]; /* dones, and groups with dones, that are ready */
     uint32_t waiting_groups;
-    Heap *open; /* group that is being placed: its kernels and starts */
+    Heap *open; /* group that is being scheduled: its kernels and starts */
     Heap inner_dones, inner_kernels, inner_starts;
     uint32_t *part;      /* [count + groups] between fences; NULL: there are none */
-    uint32_t *part_left; /* [parts] what of it is not placed */
+    uint32_t *part_left; /* [parts] what of it is not scheduled */
     Edges *held;         /* [parts] ready, but of an earlier part than the one at hand */
     uint32_t now_part;
     uint32_t opened;  /* number of that group, 0: none */
-    uint32_t *flying; /* starts of collectives whose dones are placed */
+    uint32_t *flying; /* starts of collectives whose dones are scheduled */
     uint32_t flying_count;
     uint32_t used[RESOURCE_COUNT];
     LatencyUse most_used;
     double now;
-    double kernels_left, transfers_left; /* seconds of what is not placed */
+    double kernels_left, transfers_left; /* seconds of what is not scheduled */
     bool *is_live;                       /* [leaves] */
     int64_t live, most_live;
-    uint32_t *order, at; /* order[at] is placed last */
+    uint32_t *order, at; /* order[at] is scheduled last */
 } Latency;
 
 /* -- what is known beforehand --------------------------------------------------------------------- */
@@ -322,7 +322,7 @@ static void put_done(Latency *l, uint32_t x)
     heap_put(&l->dones, x);
 }
 
-/* All that comes after x is placed. */
+/* All that comes after x is scheduled. */
 static void make_ready(Latency *l, uint32_t x)
 {
     bool is_member = x < l->count && l->group[x] != 0;
@@ -534,7 +534,7 @@ static bool take_start_before_kernel(Latency *l, uint32_t *out)
     return true;
 }
 
-/* Bytes that begin to live, backwards, when x is placed; those that nobody reads, too. */
+/* Bytes that begin to live, backwards, when x is scheduled; those that nobody reads, too. */
 static int64_t bytes_added(const Latency *l, uint32_t x)
 {
     const Graph *g = l->g;

@@ -9,7 +9,7 @@ extern const Rule rules_depthwise[], rules_phases[], rules_few_results[],
     rules_whole_windows[];
 
 /* Of a convolution to few features, neighbours of the result as features; NULL: it is none. The result with its first
- * features, so many for each dimension of positions, in their places: phases of strides. */
+ * features, so many for each dimension of positions, in their positions: phases of strides. */
 Instruction *convolution_few_results(Rewriter *r, Instruction *conv,
                                      const int64_t *phases);
 

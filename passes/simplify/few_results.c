@@ -1,11 +1,11 @@
 /* Convolutions to few features, as the last of a network or the gradient of the first: a tile of the product has few
  * columns, and for each of its rows the whole window is read once more. Two neighbours of a result along each dimension
- * of places become features of one, whose windows overlap by all but one place:
+ * of positions become features of one, whose windows overlap by all but one position:
  *
  *   convolution(x, w), window={size=4x4}, 64 -> 12 features
- *   ->  places(convolution(x, v), window={size=5x5 stride=2x2}), 64 -> 48 features
+ *   ->  positions(convolution(x, v), window={size=5x5 stride=2x2}), 64 -> 48 features
  *
- * where v holds w four times, each with zeros on another side: 25 places are read for four results instead of 64. More
+ * where v holds w four times, each with zeros on another side: 25 positions are read for four results instead of 64. More
  * zeros fill it up to 64 features: cuDNN takes half the time of 48 (108 and 199 us measured on an H100), tiles as long; by
  * mma.sync, and with sums in tensor memory, 48 take three quarters.
  *
@@ -172,9 +172,9 @@ static Instruction *without_filling(Rewriter *r, const Instruction *conv, Instru
     return rw_slice(r, rw_shape(r, x->shape->dtype, x->shape->rank, used), x, cut);
 }
 
-/* The neighbours and phases leave the features for their places; those behind the last one go. */
-static Instruction *in_places(Rewriter *r, const Instruction *conv, Instruction *x,
-                              const int64_t *phases)
+/* The neighbours and phases leave the features for their positions; those behind the last one go. */
+static Instruction *as_positions(Rewriter *r, const Instruction *conv, Instruction *x,
+                                 const int64_t *phases)
 {
     const DimLabels *l = inst_attr(conv, ATTR_DIM_LABELS)->labels;
     uint32_t spatial = l->spatial_rank, n = 0, rank = conv->shape->rank;
@@ -232,7 +232,7 @@ Instruction *convolution_few_results(Rewriter *r, Instruction *conv,
             return NULL;
     }
     Instruction *c = in_full_tile(r, convolved(r, conv, 1U << w->rank, phases));
-    return in_places(r, conv, c, phases);
+    return as_positions(r, conv, c, phases);
 }
 
 static Instruction *few_results(Rewriter *r, Instruction *conv)

@@ -1,13 +1,13 @@
 /* Strided convolutions of images with few features, as the first of a network are: tensor cores sum over blocks of
- * features, most of which would be zeros. The places of an image that lie within one stride become its features, and
+ * features, most of which would be zeros. The positions of an image that lie within one stride become its features, and
  * what is left is a convolution without strides; so do its gradients. From 3 features by a stride of 2 in two
  * dimensions to 64, 7x7 becomes 4x4 from 12: the same sums, and zeros.
  *
  *   convolution(x, w), window={size=7x7 stride=2x2}          ->  convolution(phases(x), phases(w)), window={size=4x4}
- *   convolution(y, w), window={size=7x7 lhs_dilate=2x2}      ->  places(convolution(y, phases(w))), window={size=4x4}
- *   convolution(x, y), window={... rhs_dilate=2x2}           ->  places(convolution(phases(x), y))
+ *   convolution(y, w), window={size=7x7 lhs_dilate=2x2}      ->  positions(convolution(y, phases(w))), window={size=4x4}
+ *   convolution(x, y), window={... rhs_dilate=2x2}           ->  positions(convolution(phases(x), y))
  *
- * where phases(x)[b, i, j, (p, q, f)] = x[b, 2i + p, 2j + q, f], and places is its inverse.
+ * where phases(x)[b, i, j, (p, q, f)] = x[b, 2i + p, 2j + q, f], and positions is its inverse.
  *
  * The zeros that fill a filter up to whole strides meet numbers that it does not reach: an infinite one or NaN makes
  * NaN of results beside its own.
@@ -20,12 +20,12 @@
 
 enum { FEW_FEATURES = 8, MOST_SPATIAL = 3, MOST_DIMS = 2 * MOST_SPATIAL + 2 };
 
-/* A dimension of places in which a convolution has a stride, or what its gradient has for it. */
+/* A dimension of positions in which a convolution has a stride, or what its gradient has for it. */
 typedef struct Side {
     int64_t stride;
-    int64_t window;      /* places of the filter */
+    int64_t window;      /* positions of the filter */
     int64_t low;         /* zeros before the image; by the data: before the gradient */
-    int64_t image, outs; /* places of the image with few features, and of the other */
+    int64_t image, outs; /* positions of the image with few features, and of the other */
     int64_t steps;       /* strides that a window reaches over: the new window */
 } Side;
 
@@ -36,23 +36,23 @@ typedef struct Phased {
     const DimLabels *labels;
     uint32_t spatial;
     Side side[MOST_SPATIAL];
-    int64_t phases; /* places within the strides */
+    int64_t phases; /* positions within the strides */
 } Phased;
 
 /* -- arrays ------------------------------------------------------------------------------------------ */
 
-/* The dimensions of an array in the order: first, places, second. */
+/* The dimensions of an array in the order: first, positions, second. */
 static Instruction *ordered(Rewriter *r, Instruction *x, int64_t first,
-                            const int64_t *places, int64_t second)
+                            const int64_t *spatial, int64_t second)
 {
     uint32_t rank = x->shape->rank;
     int64_t *order = ARENA_ARRAY(r->scratch, int64_t, rank);
     for (uint32_t i = 0; i < rank; i++)
-        order[i] = i == 0 ? first : i + 1 == rank ? second : places[i - 1];
+        order[i] = i == 0 ? first : i + 1 == rank ? second : spatial[i - 1];
     return rw_in_order(r, x, order);
 }
 
-/* [first, places * stride ..., second] -> [first, places ..., strides * second] */
+/* [first, positions * stride ..., second] -> [first, positions ..., strides * second] */
 static Instruction *to_phases(const Phased *p, Instruction *x)
 {
     const Shape *s = x->shape;
@@ -72,8 +72,8 @@ static Instruction *to_phases(const Phased *p, Instruction *x)
     return convolution_regrouped(p->r, x, rank, split, order, n + 2, joined);
 }
 
-/* The inverse: [first, places ..., strides * second] -> [first, places * stride ..., second] */
-static Instruction *to_places(const Phased *p, Instruction *x)
+/* The inverse: [first, positions ..., strides * second] -> [first, positions * stride ..., second] */
+static Instruction *to_positions(const Phased *p, Instruction *x)
 {
     const Shape *s = x->shape;
     uint32_t n = p->spatial, rank = 2 * n + 2;
@@ -92,7 +92,7 @@ static Instruction *to_places(const Phased *p, Instruction *x)
     return convolution_regrouped(p->r, x, rank, split, order, n + 2, joined);
 }
 
-/* x in the order that it has here, with `low` zeros before its places and as many behind as make `size` of them. */
+/* x in the order that it has here, with `low` zeros before its positions and as many behind as make `size` of them. */
 static Instruction *resized(const Phased *p, Instruction *x, const int64_t *low,
                             const int64_t *size)
 {
@@ -105,18 +105,18 @@ static Instruction *resized(const Phased *p, Instruction *x, const int64_t *low,
 
 /* -- the new convolution ----------------------------------------------------------------------------- */
 
-/* Each array has its places between its two other dimensions, as the letters say. */
+/* Each array has its positions between its two other dimensions, as the letters say. */
 static const DimLabels *labels_of(const Phased *p)
 {
     static const char *const middle[MOST_SPATIAL] = {"0", "01", "012"};
     Arena *a = p->r->m->arena;
-    const char *places = middle[p->spatial - 1];
+    const char *spatial = middle[p->spatial - 1];
     bool is_filter = p->kind == CONVOLUTION_FILTER, is_data = p->kind == CONVOLUTION_DATA;
     int64_t last = p->spatial + 1, *dims = ARENA_ARRAY(a, int64_t, p->spatial);
     for (uint32_t i = 0; i < p->spatial; i++)
         dims[i] = i + 1;
     DimLabels *l = ARENA_NEW(a, DimLabels);
-    const char *image = arena_printf(a, is_filter ? "f%sb" : "b%sf", places);
+    const char *image = arena_printf(a, is_filter ? "f%sb" : "b%sf", spatial);
     *l = (DimLabels){.spatial_rank = p->spatial,
                      .lhs_batch = is_filter ? last : 0,
                      .lhs_feature = is_filter ? 0 : last,
@@ -129,12 +129,12 @@ static const DimLabels *labels_of(const Phased *p)
                      .out_spatial = dims,
                      .lhs_text = image,
                      .rhs_text =
-                         arena_printf(a, is_filter || is_data ? "i%so" : "o%si", places),
+                         arena_printf(a, is_filter || is_data ? "i%so" : "o%si", spatial),
                      .out_text = image};
     return l;
 }
 
-/* Without strides; its result has `sizes` places. */
+/* Without strides; its result has `sizes` positions. */
 static Instruction *convolved(const Phased *p, Instruction *lhs, Instruction *rhs,
                               const WindowDim *dims, const int64_t *sizes)
 {
@@ -155,7 +155,7 @@ static Instruction *convolved(const Phased *p, Instruction *lhs, Instruction *rh
     return c;
 }
 
-/* In the order of the result that is replaced; places behind its last one go. */
+/* In the order of the result that is replaced; positions behind its last one go. */
 static Instruction *as_result(const Phased *p, Instruction *x)
 {
     Rewriter *r = p->r;
@@ -222,19 +222,19 @@ static Instruction *by_filter(const Phased *p)
     Instruction *x = phased_image(p, l->lhs_feature, l->lhs_batch);
     Instruction *y =
         ordered(p->r, p->conv->operands[1], l->rhs_input, l->rhs_spatial, l->rhs_output);
-    return as_result(p, to_places(p, convolved(p, x, y, window, steps)));
+    return as_result(p, to_positions(p, convolved(p, x, y, window, steps)));
 }
 
-/* Place stride * i + q of the image meets place stride * (m - i) + low - q of the filter for each m of the gradient: in
- * phase q every stride-th one of them, from the last to the first. The filter is laid backwards, so that they lie as
- * the phases do, and read backwards. */
+/* Position stride * i + q of the image meets position stride * (m - i) + low - q of the filter for each m of the
+ * gradient: in phase q every stride-th one of them, from the last to the first. The filter is laid backwards, so that
+ * they lie as the phases do, and read backwards. */
 static Instruction *by_data(const Phased *p)
 {
     Rewriter *r = p->r;
     const DimLabels *l = p->labels;
     WindowDim window[MOST_SPATIAL];
     int64_t low[MOST_SPATIAL], size[MOST_SPATIAL], strides[MOST_SPATIAL],
-        places[MOST_SPATIAL];
+        spatial[MOST_SPATIAL];
     for (uint32_t i = 0; i < p->spatial; i++) {
         const Side *s = &p->side[i];
         int64_t before = floor_div(s->low, s->stride), left = s->low - before * s->stride;
@@ -249,12 +249,12 @@ static Instruction *by_data(const Phased *p)
                                 .base_dilation = 1,
                                 .window_dilation = 1,
                                 .reversal = true};
-        places[i] = i + 1;
+        spatial[i] = i + 1;
     }
     Instruction *w =
         ordered(r, p->conv->operands[1], l->rhs_input, l->rhs_spatial, l->rhs_output);
     w = rw_unary(r, OP_REVERSE, w->shape, w);
-    inst_set_ints(w, ATTR_DIMENSIONS, places, p->spatial);
+    inst_set_ints(w, ATTR_DIMENSIONS, spatial, p->spatial);
     w = to_phases(p, resized(p, w, low, size));
     Instruction *y =
         ordered(r, p->conv->operands[0], l->lhs_batch, l->lhs_spatial, l->lhs_feature);
@@ -263,12 +263,12 @@ static Instruction *by_data(const Phased *p)
     for (uint32_t i = 0; i < p->spatial; i++)
         phases[i] = p->side[i].stride;
     Instruction *x = convolution_few_results(r, c, phases);
-    return as_result(p, x != NULL ? x : to_places(p, c));
+    return as_result(p, x != NULL ? x : to_positions(p, c));
 }
 
 /* -- which ------------------------------------------------------------------------------------------- */
 
-/* Has nothing but strides of its kind in it, and the window leaves out no place. */
+/* Has nothing but strides of its kind in it, and the window leaves out no position. */
 static bool find_side(const Phased *p, uint32_t i, Side *out)
 {
     const WindowDim *d = &inst_window(p->conv)->dims[i];

@@ -17,7 +17,7 @@ static Instruction *scatter_nothing(Rewriter *r, Instruction *inst)
 typedef struct Scatter {
     const Instruction *inst;
     const Shape *shape, *indices, *updates;
-    Ints window, inserted, placed, batch, indices_batch;
+    Ints window, inserted, indexed, batch, indices_batch;
     uint32_t vector_dim;
 } Scatter;
 
@@ -29,7 +29,7 @@ static Scatter scatter_of(const Instruction *inst)
                      .updates = inst->operands[2]->shape,
                      .window = inst_ints(inst, ATTR_UPDATE_WINDOW_DIMS),
                      .inserted = inst_ints(inst, ATTR_INSERTED_WINDOW_DIMS),
-                     .placed = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
+                     .indexed = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
                      .batch = inst_ints(inst, ATTR_INPUT_BATCHING_DIMS),
                      .indices_batch = inst_ints(inst, ATTR_SCATTER_INDICES_BATCHING_DIMS),
                      .vector_dim = (uint32_t)inst_int(inst, ATTR_INDEX_VECTOR_DIM, 0)};
@@ -47,14 +47,14 @@ static bool map_indices(const Scatter *s, int64_t *position)
     return true;
 }
 
-/* The same of the updates. False: an update covers only some of what it does not place. */
+/* The same of the updates. False: an update covers only some of what it does not index. */
 static bool map_updates(const Scatter *s, const int64_t *indices, int64_t *position)
 {
     uint32_t index = 0;
     int64_t dim = -1;
     for (uint32_t i = 0; i < s->inserted.count; i++) {
         int64_t d = s->inserted.data[i];
-        if (!ints_contain(s->placed, d) && s->shape->dims[d] != 1)
+        if (!ints_contain(s->indexed, d) && s->shape->dims[d] != 1)
             return false;
     }
     for (uint32_t u = 0; u < s->updates->rank; u++) {
@@ -66,10 +66,10 @@ static bool map_updates(const Scatter *s, const int64_t *indices, int64_t *posit
         do
             dim++;
         while (ints_contain(s->inserted, dim) || ints_contain(s->batch, dim));
-        bool is_placed = ints_contain(s->placed, dim);
-        if (s->updates->dims[u] != (is_placed ? 1 : s->shape->dims[dim]))
+        bool is_indexed = ints_contain(s->indexed, dim);
+        if (s->updates->dims[u] != (is_indexed ? 1 : s->shape->dims[dim]))
             return false;
-        position[u] = is_placed ? -1 : dim;
+        position[u] = is_indexed ? -1 : dim;
     }
     return true;
 }
@@ -95,7 +95,7 @@ static Instruction *is_hit(Rewriter *r, const Scatter *s, const int64_t *positio
         x = rw_convert(r, shape_with_dtype(t, x->shape, DT_S32), x);
     const Shape *wide = shape_with_dtype(t, s->shape, x->shape->dtype);
     Instruction *own = rw_add(r, OP_IOTA, wide, 0, NULL);
-    inst_set_int(own, ATTR_IOTA_DIMENSION, s->placed.data[c]);
+    inst_set_int(own, ATTR_IOTA_DIMENSION, s->indexed.data[c]);
     Instruction *hit = rw_binary(r, OP_COMPARE, shape_with_dtype(t, s->shape, DT_PRED),
                                  rw_spread(r, wide, x, position), own);
     inst_set_int(hit, ATTR_DIRECTION, DIRECTION_EQ);
@@ -136,7 +136,7 @@ static Instruction *scatter_one(Rewriter *r, Instruction *inst)
     Scatter s = scatter_of(inst);
     int64_t *indices = ARENA_ARRAY(r->scratch, int64_t, s.indices->rank + 1u);
     int64_t *updates = ARENA_ARRAY(r->scratch, int64_t, s.updates->rank + 1u);
-    if (s.placed.count == 0 || !map_indices(&s, indices) ||
+    if (s.indexed.count == 0 || !map_indices(&s, indices) ||
         !map_updates(&s, indices, updates))
         return NULL;
     Instruction *update = rw_spread(r, s.shape, inst->operands[2], updates);
@@ -144,7 +144,7 @@ static Instruction *scatter_one(Rewriter *r, Instruction *inst)
     if (new == NULL)
         return NULL;
     Instruction *hit = NULL;
-    for (uint32_t c = 0; c < s.placed.count; c++) {
+    for (uint32_t c = 0; c < s.indexed.count; c++) {
         Instruction *one = is_hit(r, &s, indices, c);
         hit = hit == NULL ? one : rw_binary(r, OP_AND, one->shape, hit, one);
     }
@@ -169,7 +169,7 @@ static bool known_window(const Scatter *s, int64_t *start, int64_t *sizes)
         return false;
     uint32_t window = 0;
     for (uint32_t d = 0; d < s->shape->rank; d++) {
-        int64_t component = ints_find(s->placed, d);
+        int64_t component = ints_find(s->indexed, d);
         start[d] = sizes[d] = 0;
         if (component >= 0)
             start[d] =

@@ -14,8 +14,8 @@ static bool is_turned(const Instruction *inst, const Instruction *sort)
            by.data[0] == inst_ints(sort, ATTR_DIMENSIONS).data[0];
 }
 
-/* Whether an array turned costs nothing: it is turned already, numbers of places, or read by a sort that computes what
- * it reads; or its order is not seen. */
+/* Whether an array turned costs nothing: it is turned already, indices along the dimension, or read by a sort that
+ * computes what it reads; or its order is not seen. */
 static bool turns_freely(Rewriter *r, const Instruction *sort, uint32_t i,
                          const Instruction *key)
 {

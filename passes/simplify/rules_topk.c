@@ -6,7 +6,7 @@
  * Measure: sorts. Where zeros are equal for the comparator, topk, which has -0 below 0, gets them as one, and the values are
  * taken from x by their positions. NaN, about which a comparison that is not total says nothing, goes where topk has it.
  *
- * One element alone is a reduction of values and places. */
+ * One element alone is a reduction of values and indices. */
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/sort.h"
 #include "ir/number/number.h"
@@ -57,7 +57,7 @@ static bool only_first_are_read(Rewriter *r, const Instruction *sort)
     return true;
 }
 
-/* Of (x, places), by x alone; is_largest: descending. */
+/* Of (x, indices), by x alone; is_largest: descending. */
 static bool sorts_indices(const Instruction *sort, bool *is_largest)
 {
     const Instruction *first, *second;
@@ -96,19 +96,20 @@ static Instruction *with_one_zero(Rewriter *r, Instruction *x)
     return rw_add(r, OP_SELECT, x->shape, 3, (Instruction *[]){is_zero, zero, x});
 }
 
-/* x at places of its rows. */
-static Instruction *take(Rewriter *r, const Shape *s, Instruction *x, Instruction *places)
+/* x at indices of its rows. */
+static Instruction *take(Rewriter *r, const Shape *s, Instruction *x,
+                         Instruction *indices)
 {
     uint32_t rank = x->shape->rank;
     int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, rank + 1);
     int64_t *ones = ARENA_ARRAY(r->scratch, int64_t, rank + 1);
     int64_t last = rank - 1;
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = places->shape->dims[d];
+        dims[d] = indices->shape->dims[d];
         ones[d] = 1;
     }
     dims[rank] = 1;
-    Instruction *at = rw_reshape(r, rw_shape(r, DT_S32, rank + 1, dims), places);
+    Instruction *at = rw_reshape(r, rw_shape(r, DT_S32, rank + 1, dims), indices);
     Instruction *taken = rw_binary(r, OP_GATHER, s, x, at);
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d;
@@ -145,7 +146,7 @@ static Instruction *slice_sort(Rewriter *r, Instruction *inst)
 
 /* -- the first one --------------------------------------------------------------------------------- */
 
-/* What goes behind every other value of the type; among equal ones a place decides. */
+/* What goes behind every other value of the type; among equal ones an index decides. */
 static Instruction *last_of_all(Rewriter *r, DType t, bool is_largest)
 {
     Literal *l = literal_create(r->m->arena, shape_scalar(r->m->intern, t));
@@ -183,7 +184,7 @@ static Instruction *of_two(Computation *comp, OpCode op, Instruction *a, Instruc
     return computation_add(comp, op, a->shape, 2, (Instruction *[]){a, b}, NULL);
 }
 
-/* Of two values and their places the one that goes first: the greater (smaller) value, of equal ones the smaller place. */
+/* Of two values and their indices the one that goes first: the greater (smaller) value, of equal ones the smaller index. */
 static Computation *first_of_two(Rewriter *r, DType t, bool is_largest)
 {
     Computation *comp = module_add_computation(r->m, "first_of_two");
@@ -205,8 +206,8 @@ static Computation *first_of_two(Rewriter *r, DType t, bool is_largest)
     return comp;
 }
 
-/* Of rows of the last dimension, by values and places. */
-static Instruction *first_along(Rewriter *r, Instruction *x, Instruction *places,
+/* Of rows of the last dimension, by values and indices. */
+static Instruction *first_along(Rewriter *r, Instruction *x, Instruction *indices,
                                 bool is_largest)
 {
     const Shape *s = x->shape;
@@ -214,7 +215,7 @@ static Instruction *first_along(Rewriter *r, Instruction *x, Instruction *places
     const Shape *rows[2] = {rw_shape(r, s->dtype, s->rank - 1, s->dims),
                             rw_shape(r, DT_S32, s->rank - 1, s->dims)};
     Instruction *operands[4] = {
-        x, places, last_of_all(r, s->dtype, is_largest),
+        x, indices, last_of_all(r, s->dtype, is_largest),
         rw_splat_int(r, shape_scalar(r->m->intern, DT_S32), INT32_MAX)};
     Instruction *first =
         rw_add(r, OP_REDUCE, shape_tuple(r->m->intern, 2, rows), 4, operands);
@@ -245,16 +246,16 @@ static Instruction *first_of_rows_of(Rewriter *r, Instruction *x, bool is_larges
 {
     uint32_t last = x->shape->rank - 1;
     int64_t pieces = pieces_of_row(x->shape), n = x->shape->dims[last];
-    if (pieces > 1 && n % pieces != 0) /* what fills it up has greater places */
+    if (pieces > 1 && n % pieces != 0) /* what fills it up has greater indices */
         x = rw_fill_up(r, x, last_of_all(r, x->shape->dtype, is_largest), last,
                        pieces - n % pieces);
     const Shape *s = shape_with_dtype(r->m->intern, x->shape, DT_S32);
-    Instruction *places = rw_add(r, OP_IOTA, s, 0, NULL);
-    inst_set_int(places, ATTR_IOTA_DIMENSION, last);
+    Instruction *indices = rw_add(r, OP_IOTA, s, 0, NULL);
+    inst_set_int(indices, ATTR_IOTA_DIMENSION, last);
     if (pieces == 1)
-        return first_along(r, x, places, is_largest);
+        return first_along(r, x, indices, is_largest);
     Instruction *of_pieces =
-        first_along(r, cut(r, x, pieces), cut(r, places, pieces), is_largest);
+        first_along(r, cut(r, x, pieces), cut(r, indices, pieces), is_largest);
     return first_along(r, rw_element(r, of_pieces, 0), rw_element(r, of_pieces, 1),
                        is_largest);
 }

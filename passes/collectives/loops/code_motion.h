@@ -53,7 +53,7 @@ Instruction *motion_reduce(Motion *c, const Accumulator *a, const Shape *s,
  * the accumulator. */
 bool motion_find_stored(Motion *c, Instruction *reduce, Instruction *given,
                         Instruction *x);
-/* After the loop: the stored results of all steps, reduced, in their places in `local`. */
+/* After the loop: the stored results of all steps, reduced, at their offsets in `local`. */
 Instruction *motion_reduce_stored(Motion *c, const Accumulator *a, Instruction *local);
 
 #endif
