@@ -4,7 +4,7 @@
 
 ROWS is tensor_cores.def; FOLDER has the unpacked wheel nvidia-cutlass (`make check-layouts` fetches it; without it this
 says that it was skipped). Of each row that CuTe has, all three operands are compared at each element of each lane. A trait
-that puts two elements in one place says nothing and is counted apart: CuTe 4.2 has four, B of m16n8k32 of 4 bits. Exit 1 if
+that puts two elements at one offset says nothing and is counted apart: CuTe 4.2 has four, B of m16n8k32 of 4 bits. Exit 1 if
 one differs or CuTe has fewer rows than it had.
 """
 import itertools
@@ -46,7 +46,7 @@ def flat(x):
     return [y for z in x for y in flat(z)] if isinstance(x, list) else [x]
 
 
-def place(shape, stride, number):
+def offset(shape, stride, number):
     for size, step in zip(flat(shape), flat(stride)):
         yield number % size * step
         number //= size
@@ -73,10 +73,10 @@ def differs(layout, theirs, which, m, n):
     """The first element that lies elsewhere; "" where the trait is no map of its own."""
     shape, stride = tree(theirs[1]), tree(theirs[2])
     elements, first = list(own(layout)), None
-    places = [sum(place([shape[0]], [stride[0]], t)) + sum(place([shape[1]], [stride[1]], v)) for t, v, _ in elements]
-    if len(set(places)) != len(places):
+    offsets = [sum(offset([shape[0]], [stride[0]], t)) + sum(offset([shape[1]], [stride[1]], v)) for t, v, _ in elements]
+    if len(set(offsets)) != len(offsets):
         return ""
-    for (t, v, at), there in zip(elements, places):
+    for (t, v, at), there in zip(elements, offsets):
         here = {"A": at["m"] + m * at["k"], "B": at["n"] + n * at["k"], "C": at["m"] + m * at["n"]}[which]
         if here != there and first is None:
             first = f"{which}: element {v} of lane {t} is {here}, CuTe says {there}"

@@ -67,7 +67,7 @@ AREAS = {
     "number": (["ir/number/number.c", "ir/number/convert.c", "ir/number/text.c"], ["number_test", "number_convert_test", "narrow_test", "scalar_test", "format_test"]),
 }
 
-# Number 0 is no mutant: of each number whose place is reached then, a byte of the file GXC_REACHED is set. The file is
+# Number 0 is no mutant: of each number whose code is reached then, a byte of the file GXC_REACHED is set. The file is
 # mapped before main, since a process in a sandbox opens none.
 SELECTOR = """
 #include <fcntl.h>
@@ -111,11 +111,11 @@ class Mutant:
     line: int
     start: int  # in the file's text
     end: int
-    text: str  # what takes the place, with N for the number
+    text: str  # the new text, with N for the number
 
 
 def keys_of(path: str, mutants: list) -> dict:
-    """Of all mutants of a file, by their places: a name; from the second of a name on, with its number."""
+    """Of all mutants of a file, by their positions: a name; from the second of a name on, with its number."""
     source, names, seen = (ROOT / path).read_text(), {}, {}
     for m in sorted(mutants, key=lambda m: m.start):
         was = " ".join(source[m.start:m.end].split())
@@ -132,7 +132,7 @@ def masked(text: str) -> str:
 
 
 def closing(text: str, at: int) -> int:
-    """Of the bracket at `at`: the place of its partner."""
+    """Of the bracket at `at`: the position of its partner."""
     depth = 0
     for i in range(at, len(text)):
         depth += (text[i] in "([{") - (text[i] in ")]}")
@@ -357,7 +357,7 @@ def run_area(b: Path, area: str, count: int, seed: int, only: list) -> tuple:
     paths = sorted({str(p.relative_to(ROOT)) for g in globs for p in ROOT.glob(g)})
     found = {p: mutants_of(p) for p in paths}
     all_of_them = [m for p in paths for m in found[p]]
-    names = {place: name for p in paths for place, name in keys_of(p, found[p]).items()}
+    names = {position: name for p in paths for position, name in keys_of(p, found[p]).items()}
     random.Random(seed).shuffle(all_of_them)
     if only:
         all_of_them = [m for m in all_of_them if any(text in names[m.path, m.start, m.end, m.kind] for text in only)]

@@ -93,11 +93,11 @@ def find_nvdisasm(build):
 
 def programs(options):
     found = []
-    for place in map(pathlib.Path, options.places):
+    for path in map(pathlib.Path, options.paths):
         rates = {}
         if options.rates:
-            rates = json.loads((place / "kernels.json").read_text())
-        files = sorted(place.glob("*.hlo")) if place.is_dir() else [place]
+            rates = json.loads((path / "kernels.json").read_text())
+        files = sorted(path.glob("*.hlo")) if path.is_dir() else [path]
         found += [f for f in files if not options.rates or rates.get(f.stem, {}).get("rate") in options.rates.split(",")]
     only = options.only.split(",") if options.only else None
     return [f for f in found if only is None or f.stem in only]
@@ -130,7 +130,7 @@ def main():
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("places", nargs="+")
+    parser.add_argument("paths", nargs="+")
     parser.add_argument("--targets", default="sm_80,sm_90a,sm_120a")
     for name in ("--only", "--rates"):
         parser.add_argument(name)

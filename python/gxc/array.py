@@ -27,7 +27,7 @@ def shape_text(dtype: Any, shape: tuple[int, ...]) -> str:
 
 class Value(NamedTuple):
     """An argument or a result of a program."""
-    name: str                        # of the parameter; of results the place, "0" or "1.2"
+    name: str                        # of the parameter; of results the index, "0" or "1.2"
     path: str                        # JAX's key path where it is known, else the name
     dtype: str                       # HLO's name: "f32"
     shape: tuple[int, ...]
@@ -196,17 +196,17 @@ class Argument(NamedTuple):
     memory: Optional[Memory]  # where the program may overwrite it: a copy of ours, or a donated array
 
 
-def place(session: Session, device: int, value: Value, given: Any, stream: int, donate: bool) -> Argument:
+def put(session: Session, device: int, value: Value, given: Any, stream: int, donate: bool) -> Argument:
     """Makes `given` an argument on a device."""
     overwritten = value.donated or value.must_alias
     if isinstance(given, Array) and given._memory is not None and session.reaches(given._memory.session):
-        return _place_array(session, device, value, given, stream, donate)
+        return _put_array(session, device, value, given, stream, donate)
     if hasattr(given, "__dlpack_device__") and not isinstance(given, Array):
         kind = given.__dlpack_device__()
         if kind[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) and not session.emulated:
             if overwritten and not donate:
                 raise RunError(f"{value}: the program overwrites this argument: call it with donate=True, or with a copy")
-            return _place_view(session, device, value, given, kind, stream)
+            return _put_view(session, device, value, given, kind, stream)
     if isinstance(given, Array):
         given = given.numpy()
     memory = Memory(session, device, value.bytes, stream)
@@ -214,7 +214,7 @@ def place(session: Session, device: int, value: Value, given: Any, stream: int, 
     return Argument(memory.pointer, memory, memory)
 
 
-def _place_array(session: Session, device: int, value: Value, given: Array, stream: int, donate: bool) -> Argument:
+def _put_array(session: Session, device: int, value: Value, given: Array, stream: int, donate: bool) -> Argument:
     memory = given._live()
     have = given._value
     if (have.dtype, have.shape) != (value.dtype, value.shape):
@@ -233,7 +233,7 @@ def _place_array(session: Session, device: int, value: Value, given: Array, stre
     return Argument(memory.pointer, memory, None)
 
 
-def _place_view(session: Session, device: int, value: Value, given: Any, kind: tuple, stream: int) -> Argument:
+def _put_view(session: Session, device: int, value: Value, given: Any, kind: tuple, stream: int) -> Argument:
     if kind[1] != session.ordinal(device):
         raise RunError(f"{value}: the array is on GPU {kind[1]}, the program runs on GPU {session.ordinal(device)}")
     view = dlpack.view(given, stream or 1)

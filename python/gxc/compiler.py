@@ -145,7 +145,7 @@ def compile(program: Any, *arguments: Any, target: Union[str, Iterable[str], Non
     >>> print(gxc.compile(exported, emit="hlo", passes="none").splitlines()[-3])
       ROOT %multiply = s32[4]{0} multiply(%x, %broadcast), metadata=...
 
-    What is wrong with a program is told with its place:
+    What is wrong with a program is told with its location:
 
     >>> gxc.compile('HloModule m\\nENTRY e { x = f32[3] parameter(0) ROOT y = f32[4] add(x, x) }')
     Traceback (most recent call last):

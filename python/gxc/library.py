@@ -20,7 +20,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def folders() -> list[str]:
-    """Where the libraries are looked for, before the system's places."""
+    """Where the libraries are looked for, before the system's folders."""
     given = os.environ.get("GXC_LIBRARY_PATH")
     top = os.path.dirname(os.path.dirname(_PACKAGE))
     return [*(given.split(os.pathsep) if given else []), os.path.join(_PACKAGE, "lib"), os.path.join(top, "build")]

@@ -9,7 +9,7 @@ import weakref
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from . import library, tree
-from .array import Array, Memory, Value, place
+from .array import Array, Memory, Value, put
 from .errors import FileError, RunError
 from .session import Session
 
@@ -154,30 +154,30 @@ class Program:
 
     def _execute(self, session: Session, leaves: list[list], streams: list[int], donate: bool) -> list[list[Array]]:
         with session.lock:
-            placed = []
+            inputs = []
             for d, (given, stream) in enumerate(zip(leaves, streams)):
                 if stream and any(not isinstance(g, Array) for g in given):
                     session.synchronize(d)  # copies wait for the default stream only, and memory is used again
-                placed.append([place(session, d, v, g, stream, donate) for v, g in zip(self.arguments, given)])
-            outs = [[self._result_memory(session, d, v, placed[d], streams[d]) for v in self.results]
+                inputs.append([put(session, d, v, g, stream, donate) for v, g in zip(self.arguments, given)])
+            outs = [[self._result_memory(session, d, v, inputs[d], streams[d]) for v in self.results]
                     for d in range(len(leaves))]
-            runs = [self._run(placed[d], outs[d], streams[d]) for d in range(len(leaves))]
+            runs = [self._run(inputs[d], outs[d], streams[d]) for d in range(len(leaves))]
             session.execute(runs)
         return [[Array(m, v) for m, v in zip(memories, self.results)] for memories in outs]
 
     @staticmethod
-    def _result_memory(session: Session, device: int, value: Value, placed: list, stream: int) -> Memory:
-        if value.alias >= 0 and placed[value.alias].memory is not None:
-            return placed[value.alias].memory
+    def _result_memory(session: Session, device: int, value: Value, inputs: list, stream: int) -> Memory:
+        if value.alias >= 0 and inputs[value.alias].memory is not None:
+            return inputs[value.alias].memory
         return Memory(session, device, value.bytes, stream)
 
-    def _run(self, placed: list, outs: list[Memory], stream: int) -> library.Run:
+    def _run(self, inputs: list, outs: list[Memory], stream: int) -> library.Run:
         size = ctypes.sizeof(library.Buffer)
-        given = (library.Buffer * max(len(placed), 1))(
-            *[library.Buffer(size, p.pointer, v.bytes) for p, v in zip(placed, self.arguments)])
+        given = (library.Buffer * max(len(inputs), 1))(
+            *[library.Buffer(size, p.pointer, v.bytes) for p, v in zip(inputs, self.arguments)])
         results = (library.Buffer * max(len(outs), 1))(
             *[library.Buffer(size, m.pointer, v.bytes) for m, v in zip(outs, self.results)])
-        return library.Run(ctypes.sizeof(library.Run), stream or None, given, len(placed), results, len(outs))
+        return library.Run(ctypes.sizeof(library.Run), stream or None, given, len(inputs), results, len(outs))
 
     # --- trees -----------------------------------------------------------------------------
 

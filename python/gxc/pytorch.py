@@ -17,7 +17,7 @@ class Converted(NamedTuple):
     data: bytes
     weights: list                        # arrays
     names: list                          # of the weights, as in the model's state_dict
-    places: list[tuple[bool, int]]       # for each argument: is it a weight, its number among weights or inputs
+    indices: list[tuple[bool, int]]      # for each argument: is it a weight, its number among weights or inputs
 
 
 def _by_torch_xla(exported: Any) -> Converted:
@@ -28,17 +28,17 @@ def _by_torch_xla(exported: Any) -> Converted:
     function = bundle.stablehlo_funcs[0]
     weights: list = []
     names: list = []
-    places: list = []
+    indices: list = []
     for location in function.meta.input_locations:
         kind = location.type_.name
         if kind == "INPUT_ARG":
-            places.append((False, location.position))
+            indices.append((False, location.position))
             continue
         constant = kind == "CONSTANT"
         names.append(f"constant_{location.position}" if constant else location.name)
         weights.append(bundle.additional_constants[location.position] if constant else bundle.state_dict[location.name])
-        places.append((True, len(weights) - 1))
-    return Converted(bytes(function.bytecode), weights, names, places)
+        indices.append((True, len(weights) - 1))
+    return Converted(bytes(function.bytecode), weights, names, indices)
 
 
 def _by_torchax(exported: Any) -> Converted:
@@ -49,8 +49,8 @@ def _by_torchax(exported: Any) -> Converted:
     signature = exported.graph_signature
     names = [*signature.parameters, *signature.buffers, *signature.lifted_tensor_constants]
     count = len(weights)
-    places = [(i < count, i if i < count else i - count) for i in program.module_kept_var_idx]
-    return Converted(bytes(program.mlir_module_serialized), list(weights), names, places)
+    indices = [(i < count, i if i < count else i - count) for i in program.module_kept_var_idx]
+    return Converted(bytes(program.mlir_module_serialized), list(weights), names, indices)
 
 
 def _convert(exported: Any) -> Converted:
@@ -74,8 +74,8 @@ def source_of_torch(exported: Any) -> Source:
     """The program with its weights as arguments: by their names in the state_dict, `weights['layer.bias']`; what
     forward takes is inputs[0], inputs[1], ..."""
     converted = _convert(exported)
-    paths = tuple(f"weights[{converted.names[place]!r}]" if weight else f"inputs[{place}]"
-                  for weight, place in converted.places)
+    paths = tuple(f"weights[{converted.names[index]!r}]" if weight else f"inputs[{index}]"
+                  for weight, index in converted.indices)
     count = sum(array for array, _ in _results(exported))
     results = ("",) if count == 1 else tuple(f"[{i}]" for i in range(count))
     return Source("torch.export", converted.data, Interface(("weights", "inputs"), paths, results))
@@ -99,7 +99,7 @@ class TorchProgram:
 
     def __init__(self, program: Program, converted: Converted, exported: Any):
         self.program = program
-        self._weights, self._places = converted.weights, converted.places
+        self._weights, self._indices = converted.weights, converted.indices
         self._inputs, self._outputs = exported.call_spec.in_spec, exported.call_spec.out_spec
         self._results = _results(exported)
         inputs = [s.arg for s in exported.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
@@ -116,7 +116,7 @@ class TorchProgram:
         for i, value in self._constants.items():
             if given[i] != value:
                 raise RunError(f"input {i} is {value!r} in the exported program, which cannot be called with {given[i]!r}")
-        leaves = [self._weights[place] if weight else given[place] for weight, place in self._places]
+        leaves = [self._weights[index] if weight else given[index] for weight, index in self._indices]
         out = self.program(*leaves, stream=stream, device=device)
         arrays = iter(out if isinstance(out, (tuple, list)) else [out])
         return pytree.tree_unflatten([next(arrays) if array else value for array, value in self._results], self._outputs)

@@ -96,7 +96,7 @@ def tile_type(text):
     return kind, tuple(int(n) for n in sizes.split("x") if n)
 
 
-def places(shape):
+def indices(shape):
     """All indices, the last fastest."""
     out = [()]
     for size in shape:
@@ -204,20 +204,20 @@ class Kernel:
             return int(text == "true")
         return from_bits(kind, int(text, 16)) if text.startswith("0x") else int(text) if kind[0] == "i" else float(text)
 
-    def load(self, place):
-        array, at = place
+    def load(self, address):
+        array, at = address
         assert 0 <= at < len(self.memory[array]), "a load behind the end"
         return self.memory[array][at]
 
-    def store(self, place, value):
-        array, at = place
+    def store(self, address, value):
+        array, at = address
         assert 0 <= at < len(self.memory[array]), "a store behind the end"
         self.memory[array][at] = value
 
-    def view_places(self, view, index):
-        """Each element's place; None behind the view's sizes."""
+    def view_addresses(self, view, index):
+        """Each element's address; None behind the view's sizes."""
         array, first = view.pointer.data[0]
-        for at in places(view.tile):
+        for at in indices(view.tile):
             whole = [i * t + k for i, t, k in zip(index, view.tile, at)]
             inside = all(0 <= w < s for w, s in zip(whole, view.shape))
             yield (array, first + sum(w * s for w, s in zip(whole, view.strides))) if inside else None
@@ -293,11 +293,11 @@ class Kernel:
                 data = x.data
             elif name == "broadcast":
                 data = [x.data[offset_of([i if s > 1 else 0 for i, s in zip(at, x.shape)], x.shape)]
-                        for at in places(shape)]
+                        for at in indices(shape)]
             else:
                 order = [int(n) for n in re.search(r"\[(.*?)\]", rest).group(1).split(",")]
                 data = []
-                for at in places(shape):
+                for at in indices(shape):
                     source = [0] * len(order)
                     for i, d in enumerate(order):
                         source[d] = at[i]
@@ -307,7 +307,7 @@ class Kernel:
             x = arg(0)
             first = [names[a].data[0] * size for a, size in zip(args[1:], shape)]
             names[outs[0]] = Tile(x.kind, shape, [x.data[offset_of([f + i for f, i in zip(first, at)], x.shape)]
-                                                  for at in places(shape)])
+                                                  for at in indices(shape)])
         elif name == "make_tensor_view":
             view = View()
             view.pointer = arg(0)
@@ -322,14 +322,14 @@ class Kernel:
             names[outs[0]] = view
         elif name == "load_view_tko":
             view = arg(0)
-            found = self.view_places(view, [names[a].data[0] for a in args[1:]])
-            data = [0 if place is None else self.load(place) for place in found]
+            found = self.view_addresses(view, [names[a].data[0] for a in args[1:]])
+            data = [0 if address is None else self.load(address) for address in found]
             names[outs[0]] = Tile(self.kinds[view.pointer.data[0][0]], view.tile, data)
         elif name == "store_view_tko":
             view = arg(1)
-            for place, v in zip(self.view_places(view, [names[a].data[0] for a in args[2:]]), arg(0).data):
-                if place is not None:
-                    self.store(place, v)
+            for address, v in zip(self.view_addresses(view, [names[a].data[0] for a in args[2:]]), arg(0).data):
+                if address is not None:
+                    self.store(address, v)
         elif name == "offset":
             p, by = arg(0), arg(1)
             names[outs[0]] = Tile("ptr", p.shape, [(a, at + n) for (a, at), n in zip(p.data, by.data)])
@@ -337,12 +337,12 @@ class Kernel:
             p, masked = arg(0), 1 if name[0] == "l" else 2
             ok = arg(masked).data if len(args) > masked else [1] * len(p.data)
             if name[0] == "s":
-                for place, v, there in zip(p.data, arg(1).data, ok):
+                for address, v, there in zip(p.data, arg(1).data, ok):
                     if there:
-                        self.store(place, v)
+                        self.store(address, v)
             else:
                 fill = arg(2).data if len(args) > 2 else [0] * len(p.data)
-                data = [self.load(place) if there else f for place, there, f in zip(p.data, ok, fill)]
+                data = [self.load(address) if there else f for address, there, f in zip(p.data, ok, fill)]
                 names[outs[0]] = Tile(self.kinds[p.data[0][0]], p.shape, data)
         elif name == "for":
             self.loop(names, outs, args, rest, body)

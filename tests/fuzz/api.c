@@ -1,4 +1,4 @@
-/* Sequences of calls of gxrt.h, on the emulator: right ones, and wrong pointers, sizes, places and orders, on one
+/* Sequences of calls of gxrt.h, on the emulator: right ones, and wrong pointers, sizes, addresses and orders, on one
  * thread or several. Each ends with a status, one that fails with text; what is given back leaves nothing, and a
  * session that was made still runs at the end.
  *
@@ -34,7 +34,7 @@ static struct {
     Pointer pointers[POINTERS];
 } all;
 
-/* --- numbers and places -------------------------------------------------------------------- */
+/* --- numbers and addresses -------------------------------------------------------------------- */
 
 static size_t size_of(uint8_t which)
 {

@@ -27,21 +27,21 @@ enum {
 
 typedef enum HeadByte {
     HEAD_PROGRAM,
-    HEAD_PLACE, /* Place; from HEAD_SEALED on, plans' own hashes are made right at the end */
+    HEAD_SOURCE, /* Source; from HEAD_SEALED on, plans' own hashes are made right at the end */
     HEAD_VARIANT,    /* whose plan is edited */
     HEAD_PLAN_EDITS, /* how many */
     HEAD_BYTES,
     HEAD_SEALED = 128
 } HeadByte;
 
-typedef enum Place {
-    PLACE_MEMORY,
-    PLACE_UNALIGNED, /* memory that does not begin where plans may */
-    PLACE_FILE,
-    PLACE_FOLDER,
-    PLACE_NOWHERE,
-    PLACES
-} Place;
+typedef enum Source {
+    SOURCE_MEMORY,
+    SOURCE_UNALIGNED, /* memory that does not begin where plans may */
+    SOURCE_FILE,
+    SOURCE_FOLDER,
+    SOURCE_NOWHERE,
+    SOURCES
+} Source;
 
 typedef enum FileEditByte {
     EDIT_WHAT,
@@ -151,14 +151,14 @@ static bool make_file(int which, const uint8_t *head, const uint8_t *edits, size
 
 static void change(unsigned char *at, size_t left, const uint8_t edit[FILE_EDIT_BYTES])
 {
-    size_t width = (size_t)1 << edit[EDIT_WIDTH] % 4, place = edit[EDIT_AT] * width;
+    size_t width = (size_t)1 << edit[EDIT_WIDTH] % 4, offset = edit[EDIT_AT] * width;
     uint64_t value = 0;
     int64_t number = (int16_t)(edit[EDIT_NUMBER] | edit[EDIT_NUMBER + 1] << 8);
-    if (left < width || place > left - width)
+    if (left < width || offset > left - width)
         return;
-    memcpy(&value, at + place, width);
+    memcpy(&value, at + offset, width);
     value = (edit[EDIT_WIDTH] & 4 ? value : 0) + (uint64_t)number;
-    memcpy(at + place, &value, width);
+    memcpy(at + offset, &value, width);
 }
 
 static void edit_table(File *f, const Elf64_Ehdr *h, const uint8_t edit[FILE_EDIT_BYTES])
@@ -229,20 +229,20 @@ static void seal_plans(const File *f)
     }
 }
 
-static gxrt_status open_from_disk(const File *f, Place place, gxrt_program **out)
+static gxrt_status open_from_disk(const File *f, Source source, gxrt_program **out)
 {
     char path[64];
     snprintf(path, sizeof path, "/tmp/gxrt-fuzz-file-%ld", (long)getpid());
-    if (place == PLACE_FOLDER) {
+    if (source == SOURCE_FOLDER) {
         PROMISE(mkdir(path, 0700) == 0, "no folder %s", path);
-    } else if (place == PLACE_FILE) {
+    } else if (source == SOURCE_FILE) {
         int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
         PROMISE(fd >= 0 && write(fd, f->bytes, f->size) == (ssize_t)f->size, "%s", path);
         close(fd);
     }
     gxrt_status st = gxrt_program_open(path, out);
-    PROMISE(place == PLACE_FILE || st != GXRT_OK, "%s is no program", path);
-    (void)(place == PLACE_FOLDER ? rmdir(path) : unlink(path));
+    PROMISE(source == SOURCE_FILE || st != GXRT_OK, "%s is no program", path);
+    (void)(source == SOURCE_FOLDER ? rmdir(path) : unlink(path));
     return st;
 }
 
@@ -272,19 +272,19 @@ static void try_sessions(const gxrt_program *p)
     }
 }
 
-static void open_and_look(const File *f, Place place, bool is_edited)
+static void open_and_look(const File *f, Source source, bool is_edited)
 {
     gxrt_program *p;
-    size_t by = place == PLACE_UNALIGNED;
+    size_t by = source == SOURCE_UNALIGNED;
     unsigned char *copy = malloc(f->size + by); /* a sanitizer sees where it ends */
     PROMISE(copy != NULL || f->size + by == 0, "no memory");
     memcpy(copy + by, f->bytes, f->size);
-    gxrt_status st = place <= PLACE_UNALIGNED
+    gxrt_status st = source <= SOURCE_UNALIGNED
                          ? gxrt_program_open_memory(copy + by, f->size, &p)
-                         : open_from_disk(f, place, &p);
+                         : open_from_disk(f, source, &p);
     PROMISE((st == GXRT_OK) == (p != NULL), "a program that was refused");
     PROMISE(st == GXRT_OK || gxrt_last_error()[0] != '\0', "refused without a word");
-    PROMISE(st == GXRT_OK || is_edited || place > PLACE_FILE, "%s", gxrt_last_error());
+    PROMISE(st == GXRT_OK || is_edited || source > SOURCE_FILE, "%s", gxrt_last_error());
     if (st == GXRT_OK) {
         look_program(p);
         try_sessions(p);
@@ -317,8 +317,8 @@ void fuzz_input(const uint8_t *data, size_t size)
     bool is_edited = all >= EDIT_BYTES;
     for (size_t at = in_plan; at + FILE_EDIT_BYTES <= all; at += FILE_EDIT_BYTES)
         edit_file(&f, edits + at);
-    if (data[HEAD_PLACE] >= HEAD_SEALED)
+    if (data[HEAD_SOURCE] >= HEAD_SEALED)
         seal_plans(&f);
-    open_and_look(&f, (Place)(data[HEAD_PLACE] % HEAD_SEALED % PLACES), is_edited);
+    open_and_look(&f, (Source)(data[HEAD_SOURCE] % HEAD_SEALED % SOURCES), is_edited);
     free(f.bytes);
 }

@@ -143,14 +143,14 @@ static void *be_rank(void *argument)
 
 static void choose_store(Rank *ranks, StoreKind kind)
 {
-    Listener place;
+    Listener listener;
     char folder[64];
     if (kind == STORE_TCP)
-        close(listener_open(&place));
+        close(listener_open(&listener));
     snprintf(folder, sizeof folder, "file:/tmp/gxrt-fuzz-world-%ld", (long)getpid());
     for (int i = 0; i < RANKS; i++)
         snprintf(ranks[i].store, sizeof ranks[i].store, "%s",
-                 kind == STORE_TCP      ? place.address
+                 kind == STORE_TCP      ? listener.address
                  : kind == STORE_FOLDER ? folder
                                         : "");
     if (kind == STORE_TCP && (ranks[1].wrong & WRONG_SECRET))

@@ -141,19 +141,19 @@ static void *random_elements(const Value *v, size_t seed)
 }
 
 /* Where the element with row-major index i lies in the device buffer. */
-static size_t place(const gxrt_value_info *info, size_t i)
+static size_t offset(const gxrt_value_info *info, size_t i)
 {
-    size_t index[64] = {0}, place = 0, stride = 1;
+    size_t index[64] = {0}, offset = 0, stride = 1;
     for (uint32_t d = info->rank; d-- > 0;) {
         index[d] = i % (size_t)info->dims[d];
         i /= (size_t)info->dims[d];
     }
     for (uint32_t k = 0; k < info->rank; k++) {
         int64_t d = info->minor_to_major[k];
-        place += index[d] * stride;
+        offset += index[d] * stride;
         stride *= (size_t)info->dims[d];
     }
-    return place;
+    return offset;
 }
 
 /* Copies elements between row-major order and the buffer's order. */
@@ -161,7 +161,7 @@ static void reorder(const Value *v, char *to, const char *from, bool to_device)
 {
     size_t size = dtype_info[v->type].storage;
     for (size_t i = 0; i < v->elements; i++) {
-        size_t p = place(&v->info, i);
+        size_t p = offset(&v->info, i);
         memcpy(to + (to_device ? p : i) * size, from + (to_device ? i : p) * size, size);
     }
 }

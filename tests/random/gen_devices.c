@@ -250,7 +250,7 @@ static void move(Gen *g, Value *a)
     v->pure = v->pure && kind != 3;
 }
 
-/* Rows of each device to places of their own on every other. */
+/* Rows of each device to offsets of their own on every other. */
 static void ragged(Gen *g, Value *a)
 {
     bool partitions =
@@ -276,8 +276,8 @@ static void ragged(Gen *g, Value *a)
     Value *id = emit(g, DT_U32, 0, NULL, partitions ? "partition-id()" : "replica-id()");
     Value *own = emit(g, DT_S32, 0, NULL, "convert(%s)", id->name);
     Value *step = constant_scalar(g, DT_S32, (double)each);
-    Value *place = emit(g, DT_S32, 0, NULL, "multiply(%s, %s)", own->name, step->name);
-    Value *to = emit(g, DT_S32, 1, &count, "broadcast(%s), dimensions={}", place->name);
+    Value *offset = emit(g, DT_S32, 0, NULL, "multiply(%s, %s)", own->name, step->name);
+    Value *to = emit(g, DT_S32, 1, &count, "broadcast(%s), dimensions={}", offset->name);
     Value *v =
         emit(g, a->type, a->rank, a->dims,
              "ragged-all-to-all(%s, %s, %s, %s, %s, %s), replica_groups={{%s", a->name,

@@ -343,16 +343,16 @@ static void running(Gen *g, const Value *a)
 static void rows(Gen *g, const Value *table)
 {
     int64_t n = 1 + below(g, 12), dims[] = {n, table->dims[1]},
-            places[] = {n, table->dims[0]};
+            sizes[] = {n, table->dims[0]};
     Value like = {.type = DT_S32, .rank = 1, .dims = {n}};
     Value *numbers = same_shape(g, &like, DT_S32);
     if (chance(g, 50)) {
-        Value *columns = emit(g, DT_S32, 2, places, "iota(), iota_dimension=1");
+        Value *columns = emit(g, DT_S32, 2, sizes, "iota(), iota_dimension=1");
         Value *wanted =
-            emit(g, DT_S32, 2, places, "broadcast(%s), dimensions={0}", numbers->name);
-        Value *hit = emit(g, DT_PRED, 2, places, "compare(%s, %s), direction=EQ",
+            emit(g, DT_S32, 2, sizes, "broadcast(%s), dimensions={0}", numbers->name);
+        Value *hit = emit(g, DT_PRED, 2, sizes, "compare(%s, %s), direction=EQ",
                           wanted->name, columns->name);
-        Value *ones = emit(g, table->type, 2, places, "convert(%s)", hit->name);
+        Value *ones = emit(g, table->type, 2, sizes, "convert(%s)", hit->name);
         Value *v = emit(g, table->type, 2, dims,
                         "dot(%s, %s), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
                         ones->name, table->name);
@@ -474,7 +474,7 @@ void gen_moments(Gen *g)
         rough(emit(g, DT_F32, rank, dims, "get-tuple-element(t%d), index=%d", id, i));
 }
 
-/* Floats in an order in which NaN and both zeros have their places, as programs compare them. */
+/* Floats in an order that NaN and both zeros belong to, as programs compare them. */
 void gen_sort_floats(Gen *g)
 {
     Value *a = pick_class(g, "f");

@@ -14,7 +14,7 @@ typedef struct Windows {
     int64_t indices[MAX_RANK];        /* dimensions of the indices */
     int64_t dims[MAX_RANK];           /* of the result */
     int mapped, dropped, batched, offsets, rank, index_rank, vector_dim;
-    int64_t places; /* windows in all */
+    int64_t positions; /* windows in all */
 } Windows;
 
 static void shuffle(Gen *g, int64_t *items, int n)
@@ -69,7 +69,7 @@ static void choose_indices(Gen *g, const Value *a, Windows *w)
     w->index_rank = implicit ? n : n + 1;
     if (!implicit)
         w->indices[w->vector_dim] = w->mapped;
-    w->places = 1;
+    w->positions = 1;
     for (int i = 0; i < n; i++) {
         int at = (int)order[i] + (order[i] >= w->vector_dim);
         bool is_batch = i < w->batched;
@@ -78,7 +78,7 @@ static void choose_indices(Gen *g, const Value *a, Windows *w)
         w->indices[at] = is_batch       ? a->dims[w->batching[i]]
                          : chance(g, 3) ? 0
                                         : 1 + below(g, 9);
-        w->places *= w->indices[at];
+        w->positions *= w->indices[at];
     }
 }
 
@@ -110,7 +110,7 @@ static bool choose_windows(Gen *g, const Value *a, Windows *w)
         }
         n *= w->dims[at];
     }
-    return n <= g->shared->most_elements && w->places <= g->shared->most_elements;
+    return n <= g->shared->most_elements && w->positions <= g->shared->most_elements;
 }
 
 static bool find_windows(Gen *g, const Value *a, Windows *w)
@@ -145,7 +145,7 @@ void gen_gather(Gen *g)
 /* Indices of which no two are the same: of one dimension, in rising order. */
 static Value *rising(Gen *g, const Windows *w)
 {
-    Value *line = emit(g, DT_S32, 1, &w->places, "iota(), iota_dimension=0");
+    Value *line = emit(g, DT_S32, 1, &w->positions, "iota(), iota_dimension=0");
     return emit(g, DT_S32, w->index_rank, w->indices, "reshape(%s)", line->name);
 }
 
@@ -189,7 +189,7 @@ static bool choose_update(Gen *g, Value *a, const Windows *w, bool alone, Update
     memcpy(like.dims, w->dims, sizeof like.dims);
     *out = (Update){.from = a, .updates = same_shape(g, &like, a->type)};
     Value sum = {.type = a->type};
-    settle_update(&sum, a, out->updates, "add", w->places);
+    settle_update(&sum, a, out->updates, "add", w->positions);
     /* the kernel rounds each sum to the type, the evaluator the last one: in the shortest
      * formats many small updates of one element are lost */
     bool rounds =
@@ -232,7 +232,7 @@ void gen_scatter(Gen *g)
         return;
     bool is_rising = w.mapped == 1 && w.batched == 0 && w.offsets == a->rank - 1 &&
                      w.dropped == 1 && chance(g, 50);
-    bool alone = is_rising || w.places <= 1;
+    bool alone = is_rising || w.positions <= 1;
     int n = chance(g, 20) ? 2 : 1, id = g->shared->next_id++;
     if (!choose_update(g, a, &w, alone, &u[0]) ||
         (n == 2 && !choose_update(g, same_shape(g, a, any_type(g)), &w, alone, &u[1])))
@@ -254,7 +254,7 @@ void gen_scatter(Gen *g)
     if (n == 1) {
         Value *v = emit(g, a->type, a->rank, a->dims, "scatter(%s, %s, %s), %s", a->name,
                         indices->name, u[0].updates->name, attributes);
-        settle_update(v, &old[0], u[0].updates, u[0].combiner, w.places);
+        settle_update(v, &old[0], u[0].updates, u[0].combiner, w.positions);
         return;
     }
     say(g, "  t%d = (%s, %s) scatter(%s, %s, %s, %s, %s), %s\n", id,
@@ -263,6 +263,6 @@ void gen_scatter(Gen *g)
     for (int i = 0; i < 2; i++) {
         Value *v = emit(g, old[i].type, a->rank, a->dims,
                         "get-tuple-element(t%d), index=%d", id, i);
-        settle_update(v, &old[i], u[i].updates, u[i].combiner, w.places);
+        settle_update(v, &old[i], u[i].updates, u[i].combiner, w.positions);
     }
 }

@@ -37,14 +37,14 @@ static int64_t rows_of(Gen *g, int64_t n, int64_t most_elements, int64_t most)
 
 /* -- scatters ---------------------------------------------------------------------------------------- */
 
-/* Places of n updates among `places`: rising, the same few, or all over the array; some are outside. */
-static Value *update_places(Gen *g, int64_t n, int64_t places, bool *rises)
+/* Positions of n updates among `positions`: rising, the same few, or all over the array; some are outside. */
+static Value *update_positions(Gen *g, int64_t n, int64_t positions, bool *rises)
 {
     Value *i = emit(g, DT_S32, 1, &n, "iota(), iota_dimension=0");
     int kind = (int)below(g, 4);
     *rises = kind == 0;
     if (kind == 0) {
-        Value *k = spread_number(g, i, (int)(1 + n / places));
+        Value *k = spread_number(g, i, (int)(1 + n / positions));
         return emit(g, DT_S32, 1, &n, "divide(%s, %s)", i->name, k->name);
     }
     Value *p = small_argument(g, DT_S32, 1, &n);
@@ -54,7 +54,7 @@ static Value *update_places(Gen *g, int64_t n, int64_t places, bool *rises)
     x = emit(g, DT_S32, 1, &n, "multiply(%s, %s)", i->name, x->name);
     x = emit(g, DT_S32, 1, &n, "add(%s, %s)", x->name, p->name);
     x = emit(g, DT_S32, 1, &n, "abs(%s)", x->name);
-    Value *m = spread_number(g, i, (int)(places + below(g, 3)));
+    Value *m = spread_number(g, i, (int)(positions + below(g, 3)));
     return emit(g, DT_S32, 1, &n, "remainder(%s, %s)", x->name, m->name);
 }
 
@@ -65,19 +65,19 @@ static void scatter_many(Gen *g)
                                   DT_S64, DT_U8,  DT_U32, DT_BF16};
     DType t = types[below(g, 9)];
     int64_t width = chance(g, 70) ? 1 : 1 + below(g, 9), n = long_size(g, 40000 / width),
-            places = chance(g, 50) ? 1 + below(g, 40) : long_size(g, 8193);
+            positions = chance(g, 50) ? 1 + below(g, 40) : long_size(g, 8193);
     const char *op = is_int(t)       ? chance(g, 70) ? "add" : "maximum"
                      : t == DT_BF16  ? "minimum"
                      : chance(g, 70) ? "add"
                                      : "maximum";
     bool rises, has_width = width > 1;
-    Value *at = update_places(g, n, places, &rises);
+    Value *at = update_positions(g, n, positions, &rises);
     Value *updates =
         chance(g, 30) && is_int(t)
             ? emit(g, t, 1 + has_width, (int64_t[]){n, width},
                    "broadcast(%s), dimensions={}", constant_scalar(g, t, 1)->name)
             : small_argument(g, t, 1 + has_width, (int64_t[]){n, width});
-    Value *into = small_argument(g, t, 1 + has_width, (int64_t[]){places, width});
+    Value *into = small_argument(g, t, 1 + has_width, (int64_t[]){positions, width});
     Value *column = emit(g, DT_S32, 2, (int64_t[]){n, 1}, "reshape(%s)", at->name);
     Value *v = emit(g, t, into->rank, into->dims,
                     "scatter(%s, %s, %s), update_window_dims={%s}, "

@@ -88,7 +88,7 @@ enum { OPERATIONS = sizeof operations / sizeof *operations };
 
 bool generate_plain, generate_products;
 
-/* Has no place in StableHLO, or gives XLA a choice. */
+/* Is not in StableHLO, or gives XLA a choice. */
 static bool is_own(GenFn *function)
 {
     static GenFn *const own[] = {

@@ -47,7 +47,7 @@ static Value *emit_like(Gen *g, const Value *a, const char *op, const Value *b)
     return emit(g, a->type, a->rank, a->dims, "%s(%s, %s)", op, a->name, b->name);
 }
 
-/* Numbers along some of the dimensions, for all places along the others. */
+/* Numbers along some of the dimensions, for all positions along the others. */
 static Value *along(Gen *g, const Value *like)
 {
     int64_t dims[MAX_RANK], from[MAX_RANK];
@@ -207,7 +207,7 @@ static void go_on(Gen *g, Value *v)
         grow_fusible(g, g->count + 1 + (int)below(g, 3));
 }
 
-/* Places of the dimensions of a factor, in any order: 'b' batch, 's' summed, 'f' its own. */
+/* Positions of the dimensions of a factor, in any order: 'b' batch, 's' summed, 'f' its own. */
 typedef struct Factor {
     int rank;
     int64_t dims[MAX_RANK], batch[2], sum[2];

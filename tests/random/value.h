@@ -117,7 +117,7 @@ GenFn gen_reduce, gen_reduce_pair, gen_reduce_ordered, gen_reduce_window_ordered
 bool can_reduce(const Value *a, const char *op);
 void reduced(Value *v, const Value *a, const char *op, int64_t n);
 /* Adds an operation that combines arrays like `first`, of integers, by an associative computation for which the
- * order counts; of one of them places along dimension `counted` (-1: none) may be known. */
+ * order counts; of one of them indices along dimension `counted` (-1: none) may be known. */
 void combine_ordered(Gen *g, Value *first, int counted, const char *op,
                      const char *attributes, int rank, const int64_t *dims);
 /* One that this type has, and its starting value. */

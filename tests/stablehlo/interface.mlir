@@ -1,4 +1,4 @@
-// What is said of arguments and results: aliases, donors, layouts, shardings, counts, names and places.
+// What is said of arguments and results: aliases, donors, layouts, shardings, counts, names and locations.
 // RUN: %gxc --emit=hlo --passes=none %s | FileCheck %s
 #loc1 = loc("jit(step)/mul"("model.py":12:7 to :20))
 // CHECK: HloModule jit_step, input_output_alias={ {0}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }, entry_computation_layout={(f32[2,3]{0,1}, f32[2,3]{1,0})->(f32[2,3]{1,0}, f32[3,2]{0,1})}, replica_count=2, num_partitions=2, frontend_attributes={note="x"}

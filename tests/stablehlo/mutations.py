@@ -7,7 +7,7 @@ import re
 import sys
 
 WORDS = re.compile(r"\s+|%[\w$.-]+(?:#\d+)?|@[\w$.-]+|\"[^\"\n]*\"|[\w.]+|->|.", re.S)
-PLACE = re.compile(r":[1-9]\d*:[1-9]\d*: error: \S")
+LOCATION = re.compile(r":[1-9]\d*:[1-9]\d*: error: \S")
 WRONG = ("tensor<3x5xf32>", "%nothing", "@nothing", "17", "-1", "\"text\"", "dense<[1, 2]>", "stablehlo.frobnicate", "}", "(", ":",
          "i7", "array<i64: 9>", "true", "#loc999", "loc(", "0xZZ", "?")
 
@@ -63,7 +63,7 @@ while wrong < int(sys.argv[2]) and programs and not bad:
     status, said = check(text)
     right += status == 0
     wrong += status != 0
-    if status not in (0, 1, 4) or status != 0 and not PLACE.search(said):
+    if status not in (0, 1, 4) or status != 0 and not LOCATION.search(said):
         bad.append(f"--- mutation {seed}: status {status}, {said!r}\n{text}")
     seed += 1
 print(f"{len(programs)} programs, {wrong} wrong mutations, {right} that are right")

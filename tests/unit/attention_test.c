@@ -55,7 +55,7 @@ static const char start[] =
     "ENTRY main {\n least = f32[] constant(-inf)\n zero = f32[] constant(0)\n"
     " fill = f32[] constant(-1e30)\n";
 
-/* [batch, heads, places, depth] */
+/* [batch, heads, positions, depth] */
 static const char heads_first[] =
     " q = bf16[2,4,8,32] parameter(0)\n k = bf16[2,4,16,32] parameter(1)\n"
     " v = bf16[2,4,16,32] parameter(2)\n"
@@ -241,7 +241,7 @@ static void other_sums(void **state)
           divided, second_dot);
 }
 
-/* Rows times 2 heads of each of 2 of k and v, places before heads, k before q, v before the weights,
+/* Rows times 2 heads of each of 2 of k and v, positions before heads, k before q, v before the weights,
  * q scaled in its own type. */
 static void shared_heads(void **state)
 {

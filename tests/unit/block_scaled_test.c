@@ -26,7 +26,7 @@ static void test_offsets(void **state)
         assert_int_equal(
             block_scaled_offset(rows[i].columns, rows[i].row, rows[i].column),
             rows[i].offset);
-    static unsigned char seen[256 * 8]; /* every place once */
+    static unsigned char seen[256 * 8]; /* every offset once */
     for (int64_t r = 0; r < 256; r++)
         for (int64_t c = 0; c < 8; c++)
             seen[block_scaled_offset(8, r, c)]++;

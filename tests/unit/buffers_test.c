@@ -1,6 +1,6 @@
-/* Places of values in memory: of small programs every number, as text; of random ones what must hold of any: each
+/* Offsets of values in memory: of small programs every number, as text; of random ones what must hold of any: each
  * value lives from its definition to its last use, and no two that live at once share bytes. Also the check that
- * says so itself, of places that are wrong by one. */
+ * says so itself, of offsets that are wrong by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -306,7 +306,7 @@ static void what_needs_a_copy(void **state)
          "ENTRY e { p = f32[4] parameter(0) c = f32[4] constant({...}) "
          "ROOT t = (f32[4]) tuple(c) }",
          "a written or returned constant c" WITHOUT, "c = f32"},
-        {"a constant in an argument's place",
+        {"a constant in an argument's memory",
          ONE_LOOP
          "ENTRY e { p = f32[4] parameter(0) w = f32[4] while(p), condition=cond, "
          "body=body ROOT r = f32[4] sine(w) }",
@@ -392,7 +392,7 @@ static const char *found_wrong(Arena *a, Buffer *sets, uint32_t count)
 static void shared_bytes_are_found(void **state)
 {
 #define SHARE(x, y) "the buffers of " x " and " y " share bytes while both are live"
-#define PLACE(first, last, at, size)                                                     \
+#define OFFSET(first, last, at, size)                                                    \
     {                                                                                    \
         .kind = BUFFER_TEMP, .begin = first, .end = last, .offset = at, .bytes = size    \
     }
@@ -401,58 +401,58 @@ static void shared_bytes_are_found(void **state)
         uint32_t count;
         Buffer sets[4];
     } rows[] = {
-        {"same place, apart in time",
+        {"same offset, apart in time",
          NULL,
          2,
-         {PLACE(2, 4, 128, 128), PLACE(5, 7, 128, 128)}},
+         {OFFSET(2, 4, 128, 128), OFFSET(5, 7, 128, 128)}},
         {"one time in common",
          SHARE("x", "y"),
          2,
-         {PLACE(2, 5, 128, 128), PLACE(5, 7, 128, 128)}},
+         {OFFSET(2, 5, 128, 128), OFFSET(5, 7, 128, 128)}},
         {"the later one first",
          SHARE("y", "x"),
          2,
-         {PLACE(5, 7, 128, 128), PLACE(2, 5, 128, 128)}},
+         {OFFSET(5, 7, 128, 128), OFFSET(2, 5, 128, 128)}},
         {"the later one first, apart",
          NULL,
          2,
-         {PLACE(5, 7, 128, 128), PLACE(2, 4, 128, 128)}},
-        {"end to end", NULL, 2, {PLACE(2, 5, 128, 128), PLACE(2, 5, 256, 128)}},
-        {"begin to end", NULL, 2, {PLACE(2, 5, 128, 128), PLACE(2, 5, 0, 128)}},
+         {OFFSET(5, 7, 128, 128), OFFSET(2, 4, 128, 128)}},
+        {"end to end", NULL, 2, {OFFSET(2, 5, 128, 128), OFFSET(2, 5, 256, 128)}},
+        {"begin to end", NULL, 2, {OFFSET(2, 5, 128, 128), OFFSET(2, 5, 0, 128)}},
         {"one byte at the end",
          SHARE("x", "y"),
          2,
-         {PLACE(2, 5, 128, 129), PLACE(2, 5, 256, 128)}},
+         {OFFSET(2, 5, 128, 129), OFFSET(2, 5, 256, 128)}},
         {"one byte at the begin",
          SHARE("x", "y"),
          2,
-         {PLACE(2, 5, 128, 128), PLACE(2, 5, 0, 129)}},
-        {"inside", SHARE("x", "y"), 2, {PLACE(1, 9, 0, 1024), PLACE(3, 3, 512, 1)}},
-        {"without bytes", NULL, 2, {PLACE(1, 9, 0, 1024), PLACE(3, 3, 512, 0)}},
+         {OFFSET(2, 5, 128, 128), OFFSET(2, 5, 0, 129)}},
+        {"inside", SHARE("x", "y"), 2, {OFFSET(1, 9, 0, 1024), OFFSET(3, 3, 512, 1)}},
+        {"without bytes", NULL, 2, {OFFSET(1, 9, 0, 1024), OFFSET(3, 3, 512, 0)}},
         {"without bytes, the first",
          NULL,
          2,
-         {PLACE(1, 9, 512, 0), PLACE(3, 3, 0, 1024)}},
+         {OFFSET(1, 9, 512, 0), OFFSET(3, 3, 0, 1024)}},
         {"the last of four",
          SHARE("x", "u"),
          4,
-         {PLACE(1, 9, 0, 128), PLACE(2, 3, 128, 128), PLACE(4, 9, 256, 128),
-          PLACE(9, 9, 0, 1)}},
+         {OFFSET(1, 9, 0, 128), OFFSET(2, 3, 128, 128), OFFSET(4, 9, 256, 128),
+          OFFSET(9, 9, 0, 1)}},
         {"the last but one",
          SHARE("z", "u"),
          4,
-         {PLACE(1, 9, 0, 128), PLACE(2, 3, 128, 128), PLACE(4, 9, 256, 128),
-          PLACE(9, 9, 383, 1)}},
+         {OFFSET(1, 9, 0, 128), OFFSET(2, 3, 128, 128), OFFSET(4, 9, 256, 128),
+          OFFSET(9, 9, 383, 1)}},
         {"one that has ended",
          NULL,
          4,
-         {PLACE(1, 9, 0, 128), PLACE(2, 3, 128, 128), PLACE(4, 9, 256, 128),
-          PLACE(9, 9, 128, 1)}},
-        {"time nought", SHARE("x", "y"), 2, {PLACE(0, 0, 0, 1), PLACE(0, 1, 0, 1)}},
+         {OFFSET(1, 9, 0, 128), OFFSET(2, 3, 128, 128), OFFSET(4, 9, 256, 128),
+          OFFSET(9, 9, 128, 1)}},
+        {"time nought", SHARE("x", "y"), 2, {OFFSET(0, 0, 0, 1), OFFSET(0, 1, 0, 1)}},
         {"time nought to two",
          SHARE("y", "z"),
          3,
-         {PLACE(0, 9, 0, 1), PLACE(1, 9, 1, 1), PLACE(2, 9, 1, 1)}},
+         {OFFSET(0, 9, 0, 1), OFFSET(1, 9, 1, 1), OFFSET(2, 9, 1, 1)}},
     };
     (void)state;
     Arena *a = arena_create();
@@ -462,7 +462,7 @@ static void shared_bytes_are_found(void **state)
             (message && strcmp(message, rows[i].message) != 0))
             fail_msg("%s: %s", rows[i].what, message ? message : "nothing found");
     }
-    Buffer other[] = {PLACE(1, 9, 0, 128), PLACE(1, 9, 0, 128)};
+    Buffer other[] = {OFFSET(1, 9, 0, 128), OFFSET(1, 9, 0, 128)};
     other[1].colour = 1;
     assert_null(found_wrong(a, other, 2));
     other[1].colour = 0;

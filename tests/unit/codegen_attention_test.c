@@ -1,5 +1,5 @@
 /* Attentions in one kernel against the evaluator: the tile program run tile by tile, and the kernel on the emulator
- * for targets with and without asynchronous copies, with tiles of several sizes; heads in either place, shared
+ * for targets with and without asynchronous copies, with tiles of several sizes; heads in either position, shared
  * heads, masks, odd sizes. No thread races with another; the loops have no conflicts of banks. */
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ typedef struct Case {
     const char *name, *type;
     int batch, heads, group, rows, columns, depth, v_depth;
     Mask mask;
-    bool places_first; /* [batch, places, heads, depth] */
+    bool positions_first; /* [batch, positions, heads, depth] */
     bool has_cap;
 } Case;
 
@@ -35,8 +35,8 @@ static const Case cases[] = {
     {"causal, more columns", "f16", 1, 1, 1, 20, 70, 16, 16, CAUSAL, false, false},
     {"window", "bf16", 1, 1, 1, 150, 150, 16, 16, WINDOW, false, false},
     {"shared heads", "f16", 2, 2, 3, 40, 48, 32, 16, CAUSAL, false, false},
-    {"places first", "bf16", 2, 2, 1, 48, 40, 32, 32, CAUSAL, true, false},
-    {"places first, shared", "f16", 2, 2, 2, 33, 40, 32, 32, NO_MASK, true, false},
+    {"positions first", "bf16", 2, 2, 1, 48, 40, 32, 32, CAUSAL, true, false},
+    {"positions first, shared", "f16", 2, 2, 2, 33, 40, 32, 32, NO_MASK, true, false},
     {"predicate", "bf16", 2, 2, 1, 40, 45, 32, 32, PREDICATE, false, false},
     {"causal and predicate", "f16", 2, 2, 1, 70, 70, 32, 32, CAUSAL_PREDICATE, false,
      false},
@@ -116,35 +116,35 @@ static void write_mask(Text *t, const Case *c)
 }
 
 static void write_array(Text *t, const Case *c, const char *name, int number, int heads,
-                        int places, int depth)
+                        int positions, int depth)
 {
-    int first = c->places_first ? places : heads,
-        second = c->places_first ? heads : places;
+    int first = c->positions_first ? positions : heads,
+        second = c->positions_first ? heads : positions;
     text_printf(t, " %s = %s[%d,%d,%d,%d] parameter(%d)", name, c->type, c->batch, first,
                 second, depth, number);
-    if (c->places_first || (c->group != 1 && number != 0))
+    if (c->positions_first || (c->group != 1 && number != 0))
         text_string(t, "\n");
 }
 
-/* k and v with a head for each of q, in [batch, heads, places, depth]. */
-static void write_heads(Text *t, const Case *c, const char *name, int heads, int places,
-                        int depth)
+/* k and v with a head for each of q, in [batch, heads, positions, depth]. */
+static void write_heads(Text *t, const Case *c, const char *name, int heads,
+                        int positions, int depth)
 {
     const char *from = name;
-    if (c->places_first) {
+    if (c->positions_first) {
         text_printf(t, " %st = %s[%d,%d,%d,%d] transpose(%s), dimensions={0,2,1,3}", name,
-                    c->type, c->batch, heads, places, depth, name);
+                    c->type, c->batch, heads, positions, depth, name);
         from = arena_printf(t->arena, "%st", name);
     }
     if (heads == c->heads && c->group != 1) {
         text_printf(t, " %sb = %s[%d,%d,%d,%d,%d] broadcast(%s), dimensions={0,1,3,4}",
-                    name, c->type, c->batch, heads, c->group, places, depth, from);
+                    name, c->type, c->batch, heads, c->group, positions, depth, from);
         text_printf(t, " %sh = %s[%d,%d,%d,%d] reshape(%sb)\n", name, c->type, c->batch,
-                    heads * c->group, places, depth, name);
+                    heads * c->group, positions, depth, name);
         return;
     }
     text_printf(t, " %sh = %s[%d,%d,%d,%d] copy(%s)\n", name, c->type, c->batch, heads,
-                places, depth, from);
+                positions, depth, from);
 }
 
 static const char *module_of(Arena *a, const Case *c)
@@ -194,8 +194,8 @@ static const char *module_of(Arena *a, const Case *c)
         &t,
         " %s o = %s[%d,%d,%d,%d] dot(wt, vh), lhs_batch_dims={0,1}, rhs_batch_dims={0,1},"
         " lhs_contracting_dims={3}, rhs_contracting_dims={2}\n",
-        c->places_first ? "" : "ROOT", c->type, c->batch, heads, c->rows, c->v_depth);
-    if (c->places_first)
+        c->positions_first ? "" : "ROOT", c->type, c->batch, heads, c->rows, c->v_depth);
+    if (c->positions_first)
         text_printf(&t, " ROOT ot = %s[%d,%d,%d,%d] transpose(o), dimensions={0,2,1,3}\n",
                     c->type, c->batch, c->rows, heads, c->v_depth);
     text_string(&t, "}\n");

@@ -20,8 +20,8 @@ typedef enum { NO_MASK, CAUSAL, WINDOW, PREDICATE } Mask;
 typedef enum { OF_QUERIES, OF_KEYS } Side; /* which gradient */
 typedef enum {
     HEADS_FIRST,
-    PLACES_FIRST, /* [batch, places, heads, depth] */
-    PLACES_LAST   /* in memory, of k and v: an odd number of them is not copied */
+    POSITIONS_FIRST, /* [batch, positions, heads, depth] */
+    POSITIONS_LAST   /* in memory, of k and v: an odd number of them is not copied */
 } Order;
 
 typedef struct Case {
@@ -39,10 +39,10 @@ static const Case cases[] = {
     {"dq, window", "f16", OF_QUERIES, 1, 1, 1, 150, 150, 16, 16, WINDOW, HEADS_FIRST},
     {"dq, predicate", "bf16", OF_QUERIES, 1, 2, 1, 40, 40, 32, 32, PREDICATE,
      HEADS_FIRST},
-    {"dq, places first", "f16", OF_QUERIES, 2, 2, 1, 40, 40, 32, 32, CAUSAL,
-     PLACES_FIRST},
-    {"dq, places last", "bf16", OF_QUERIES, 1, 2, 1, 70, 53, 32, 32, NO_MASK,
-     PLACES_LAST},
+    {"dq, positions first", "f16", OF_QUERIES, 2, 2, 1, 40, 40, 32, 32, CAUSAL,
+     POSITIONS_FIRST},
+    {"dq, positions last", "bf16", OF_QUERIES, 1, 2, 1, 70, 53, 32, 32, NO_MASK,
+     POSITIONS_LAST},
     {"dk dv", "bf16", OF_KEYS, 2, 2, 1, 32, 48, 32, 32, NO_MASK, HEADS_FIRST},
     {"dk dv, odd sizes", "bf16", OF_KEYS, 1, 2, 1, 37, 53, 24, 40, NO_MASK, HEADS_FIRST},
     {"dk dv, causal", "f16", OF_KEYS, 1, 2, 1, 150, 150, 16, 16, CAUSAL, HEADS_FIRST},
@@ -51,27 +51,27 @@ static const Case cases[] = {
      HEADS_FIRST},
     {"dk dv, predicate", "bf16", OF_KEYS, 1, 2, 1, 40, 40, 32, 32, PREDICATE,
      HEADS_FIRST},
-    {"dk dv, places first", "f16", OF_KEYS, 2, 2, 1, 40, 40, 32, 32, CAUSAL,
-     PLACES_FIRST},
+    {"dk dv, positions first", "f16", OF_KEYS, 2, 2, 1, 40, 40, 32, 32, CAUSAL,
+     POSITIONS_FIRST},
     {"dk dv, shared heads", "f16", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, HEADS_FIRST},
     {"dk dv, deep", "bf16", OF_KEYS, 1, 1, 1, 32, 40, 128, 128, CAUSAL, HEADS_FIRST},
     {"dq, f32", "f32", OF_QUERIES, 1, 2, 1, 40, 48, 32, 32, CAUSAL, HEADS_FIRST},
     {"dq, f32, odd sizes", "f32", OF_QUERIES, 1, 1, 1, 37, 53, 24, 40, NO_MASK,
-     PLACES_FIRST},
+     POSITIONS_FIRST},
     {"dk dv, f32", "f32", OF_KEYS, 1, 2, 3, 40, 40, 32, 32, CAUSAL, HEADS_FIRST},
     {"dk dv, f32, odd sizes", "f32", OF_KEYS, 1, 1, 1, 37, 53, 24, 40, WINDOW,
      HEADS_FIRST},
 };
 
-/* What moves the batch's dimensions of [batch, heads(, group), places, depth]. */
+/* What moves the batch's dimensions of [batch, heads(, group), positions, depth]. */
 typedef struct Form {
-    const char *batch, *places, *depth; /* numbers of dimensions of q and do */
-    const char *k_batch, *k_places, *k_depth;
+    const char *batch, *positions, *depth; /* numbers of dimensions of q and do */
+    const char *k_batch, *k_positions, *k_depth;
 } Form;
 
 static Form form_of(const Case *c)
 {
-    if (c->order == PLACES_FIRST)
+    if (c->order == POSITIONS_FIRST)
         return (Form){"0,2", "1", "3", "0,2", "1", "3"};
     if (c->group != 1)
         return (Form){"0,1", "2,3", "4", "0,1", "2", "3"};
@@ -81,17 +81,17 @@ static Form form_of(const Case *c)
 static void write_array(Text *t, const Case *c, const char *name, int number, bool is_q,
                         int depth)
 {
-    int places = is_q ? c->rows : c->columns;
-    if (c->order == PLACES_FIRST)
+    int positions = is_q ? c->rows : c->columns;
+    if (c->order == POSITIONS_FIRST)
         text_printf(t, " %s = %s[%d,%d,%d,%d] parameter(%d)\n", name, c->type, c->batch,
-                    places, c->heads, depth, number);
+                    positions, c->heads, depth, number);
     else if (is_q && c->group != 1)
         text_printf(t, " %s = %s[%d,%d,%d,%d,%d] parameter(%d)\n", name, c->type,
-                    c->batch, c->heads, c->group, places, depth, number);
+                    c->batch, c->heads, c->group, positions, depth, number);
     else
         text_printf(t, " %s = %s[%d,%d,%d,%d]%s parameter(%d)\n", name, c->type, c->batch,
-                    c->heads, places, depth,
-                    !is_q && c->order == PLACES_LAST ? "{2,3,1,0}" : "", number);
+                    c->heads, positions, depth,
+                    !is_q && c->order == POSITIONS_LAST ? "{2,3,1,0}" : "", number);
 }
 
 /* p becomes `w` masked by what is not of the past, ... */
@@ -170,9 +170,9 @@ static const char *module_of(Arena *a, const Case *c)
                     " dqf = f32[%s,%d,%d] dot(ds, kw), lhs_batch_dims={0,1},"
                     " rhs_batch_dims={%s}, lhs_contracting_dims={3},"
                     " rhs_contracting_dims={%s} ROOT dq = %s[%s,%d,%d] convert(dqf)\n}\n",
-                    c->batch, c->order == PLACES_FIRST ? c->columns : c->heads,
-                    c->order == PLACES_FIRST ? c->heads : c->columns, c->depth, head,
-                    c->rows, c->depth, f.k_batch, f.k_places, c->type, head, c->rows,
+                    c->batch, c->order == POSITIONS_FIRST ? c->columns : c->heads,
+                    c->order == POSITIONS_FIRST ? c->heads : c->columns, c->depth, head,
+                    c->rows, c->depth, f.k_batch, f.k_positions, c->type, head, c->rows,
                     c->depth);
     else
         text_printf(
@@ -187,10 +187,11 @@ static const char *module_of(Arena *a, const Case *c)
             " dv = %s[%d,%d,%d,%d] transpose(dvt), dimensions={0,1,3,2}"
             " ROOT both_of = (%s[%d,%d,%d,%d], %s[%d,%d,%d,%d]) tuple(dk, dv)\n}\n",
             c->type, s, c->type, s, c->type, c->batch, c->heads, c->columns, c->depth,
-            f.batch, has_group ? "2,3" : "2", f.places, c->type, c->batch, c->heads,
-            c->v_depth, c->columns, f.batch, f.places, has_group ? "2,3" : "2", c->type,
-            c->batch, c->heads, c->columns, c->v_depth, c->type, c->batch, c->heads,
-            c->columns, c->depth, c->type, c->batch, c->heads, c->columns, c->v_depth);
+            f.batch, has_group ? "2,3" : "2", f.positions, c->type, c->batch, c->heads,
+            c->v_depth, c->columns, f.batch, f.positions, has_group ? "2,3" : "2",
+            c->type, c->batch, c->heads, c->columns, c->v_depth, c->type, c->batch,
+            c->heads, c->columns, c->depth, c->type, c->batch, c->heads, c->columns,
+            c->v_depth);
     return t.data;
 }
 

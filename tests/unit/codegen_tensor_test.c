@@ -202,14 +202,14 @@ static Kernel *tile_kernel(HandKernels *f, const char *name, bool stores)
     /* rows of 32 bytes: matrices 0 and 1 are rows 0-7 and 8-15, 2 and 3 the other half of them */
     LLVMValueRef row = LLVMBuildAnd(b, lane, gx_i32(k, 15), "");
     LLVMValueRef column = LLVMBuildLShr(b, lane, gx_i32(k, 4), "");
-    LLVMValueRef place = LLVMBuildAdd(b, LLVMBuildMul(b, row, gx_i32(k, 32), ""),
-                                      LLVMBuildMul(b, column, gx_i32(k, 16), ""), "");
-    gx_ldmatrix(k, place, 4, false, words);
+    LLVMValueRef offset = LLVMBuildAdd(b, LLVMBuildMul(b, row, gx_i32(k, 32), ""),
+                                       LLVMBuildMul(b, column, gx_i32(k, 16), ""), "");
+    gx_ldmatrix(k, offset, 4, false, words);
     row = LLVMBuildAnd(b, lane, gx_i32(k, 7), "");
     column = LLVMBuildAnd(b, LLVMBuildLShr(b, lane, gx_i32(k, 3), ""), gx_i32(k, 1), "");
-    place = LLVMBuildAdd(b, LLVMBuildMul(b, row, gx_i32(k, 32), ""),
-                         LLVMBuildMul(b, column, gx_i32(k, 16), ""), "");
-    gx_ldmatrix(k, LLVMBuildAdd(b, place, gx_i32(k, 512), ""), 2, false, factors);
+    offset = LLVMBuildAdd(b, LLVMBuildMul(b, row, gx_i32(k, 32), ""),
+                          LLVMBuildMul(b, column, gx_i32(k, 16), ""), "");
+    gx_ldmatrix(k, LLVMBuildAdd(b, offset, gx_i32(k, 512), ""), 2, false, factors);
     for (int i = 0; i < 4; i++)
         sums[i] = LLVMConstReal(LLVMFloatTypeInContext(k->context), 0.5);
     gx_mma(k, t, words, factors, sums, sums);

@@ -288,7 +288,7 @@ static int with(int attribute, int type, int64_t count, const int64_t *elements)
     return status;
 }
 
-/* Tensors whose places would wrap, that have no room, or that nobody makes. */
+/* Tensors whose offsets would wrap, that have no room, or that nobody makes. */
 static void test_tensors(void **state)
 {
     (void)state;

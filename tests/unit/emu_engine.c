@@ -20,8 +20,9 @@ static const char *const site_names[] = {"param.1", "reduce.2", "barrier.3", "sh
 
 /* What codegen writes for an access: a call where it is not good and in checking modes, the plain
  * access. */
-static unsigned char *place(gxemu_block *b, const void *args, uint32_t argument,
-                            uint64_t offset, uint32_t bytes, uint32_t site, uint32_t kind)
+static unsigned char *address(gxemu_block *b, const void *args, uint32_t argument,
+                              uint64_t offset, uint32_t bytes, uint32_t site,
+                              uint32_t kind)
 {
     const uint64_t *extents = b->extents;
     uint64_t extent = argument == GXEMU_SHARED ? b->shared_bytes : extents[argument];
@@ -36,14 +37,14 @@ static unsigned char *place(gxemu_block *b, const void *args, uint32_t argument,
 static float load(gxemu_block *b, const void *args, uint32_t argument, uint64_t index)
 {
     float value;
-    memcpy(&value, place(b, args, argument, index * 4, 4, SITE_READ, GXEMU_READ), 4);
+    memcpy(&value, address(b, args, argument, index * 4, 4, SITE_READ, GXEMU_READ), 4);
     return value;
 }
 
 static void store(gxemu_block *b, const void *args, uint32_t argument, uint64_t index,
                   float value)
 {
-    memcpy(place(b, args, argument, index * 4, 4, SITE_WRITE, GXEMU_WRITE), &value, 4);
+    memcpy(address(b, args, argument, index * 4, 4, SITE_WRITE, GXEMU_WRITE), &value, 4);
 }
 
 /* Argument 0: f32[n], 1: f32[blocks], 2: n. */
@@ -116,7 +117,8 @@ static void kernel_two_barriers(gxemu_block *b, const void *args)
 /* Halves of one word are different bytes: no race. */
 static void kernel_bytes(gxemu_block *b, const void *args)
 {
-    *place(b, args, 1, b->tid[0], 1, SITE_WRITE, GXEMU_WRITE) = (unsigned char)b->tid[0];
+    *address(b, args, 1, b->tid[0], 1, SITE_WRITE, GXEMU_WRITE) =
+        (unsigned char)b->tid[0];
 }
 
 /* Exchange through shared memory. */

@@ -274,8 +274,8 @@ static CUdeviceptr upload(const void *bytes, size_t count)
 
 /* Scales of `lines` rows in the order of tensor cores, written as the library documents it:
  * tiles of 128 x 4, in a tile 32 rows of 16 bytes, in those 4 groups of rows. */
-static void scales_place(unsigned char *out, const unsigned char *scales, size_t lines,
-                         size_t count)
+static void tile_scales(unsigned char *out, const unsigned char *scales, size_t lines,
+                        size_t count)
 {
     size_t tiles = (count + 3) / 4;
     for (size_t line = 0; line < lines; line++)
@@ -305,7 +305,7 @@ static size_t run_scaled(cublasLtHandle_t handle, const ScaledCase *c)
     static unsigned char a[SCALED_M * SCALED_K], b[SCALED_N * SCALED_K];
     static unsigned char packed[SCALED_M * SCALED_K], sa[SCALED_M * 16],
         sb[SCALED_N * 16];
-    static unsigned char placed[2 * 3 * 512];
+    static unsigned char tiled[2 * 3 * 512];
     static float d[SCALED_M * SCALED_N];
     size_t scales = SCALED_K / block, each = t == DT_F4E2M1FN ? 2 : 1;
     CUdeviceptr memory[5];
@@ -325,14 +325,14 @@ static size_t run_scaled(cublasLtHandle_t handle, const ScaledCase *c)
             packed[i] = (unsigned char)(each == 1 ? codes[i]
                                                   : codes[2 * i] | codes[2 * i + 1] << 4);
         memory[side] = upload(packed, count);
-        memset(placed, 0, sizeof placed);
+        memset(tiled, 0, sizeof tiled);
         const unsigned char *from = side == 0 ? sa : sb;
         size_t lines = side == 0 ? SCALED_M : SCALED_N;
         if (c->is_row_major)
-            memcpy(placed, from, lines * scales);
+            memcpy(tiled, from, lines * scales);
         else
-            scales_place(placed, from, lines, scales);
-        memory[2 + side] = upload(placed, sizeof placed);
+            tile_scales(tiled, from, lines, scales);
+        memory[2 + side] = upload(tiled, sizeof tiled);
     }
     memory[4] = upload(d, sizeof d);
     cublasLtMatmulDesc_t desc;
@@ -410,7 +410,7 @@ static void refuse_scaled(cublasLtHandle_t handle)
         check(cublasLtMatmulDescSetAttribute(
             desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER + i, &p, sizeof p));
     }
-    /* A not transposed; then columns at odd places; then a pointer in the middle of 16 bytes */
+    /* A not transposed; then columns at odd offsets; then a pointer in the middle of 16 bytes */
     assert_int_equal(cublasLtMatmul(handle, desc, &alpha, p, a, p, b, &beta, p, d, p, d,
                                     NULL, NULL, 0, NULL),
                      15);
@@ -539,8 +539,8 @@ static void test_sums(void **state)
     check(cuDevicePrimaryCtxRelease_v2(0));
 }
 
-/* Columns whose places would wrap, and matrices that do not lie as their elements have to. */
-static void test_places(void **state)
+/* Columns whose offsets would wrap, and matrices that do not lie as their elements have to. */
+static void test_offsets(void **state)
 {
     static Matrix a, b, d;
     (void)state;
@@ -559,8 +559,8 @@ static void test_places(void **state)
     matrix_init(&a, CUDA_R_32F, 0, M, K, 1);
     matrix_init(&b, CUDA_R_32F, 0, K, N, 2);
     matrix_init(&d, CUDA_R_32F, 0, M, N, 3);
-    char *places[3] = {(char *)(uintptr_t)a.memory, (char *)(uintptr_t)b.memory,
-                       (char *)(uintptr_t)d.memory};
+    char *pointers[3] = {(char *)(uintptr_t)a.memory, (char *)(uintptr_t)b.memory,
+                         (char *)(uintptr_t)d.memory};
     check(cublasLtMatmulAlgoGetHeuristic(handle, desc, a.layout, b.layout, d.layout,
                                          d.layout, NULL, 1, &result, &returned));
     check(cublasLtMatrixLayoutSetAttribute(a.layout, CUBLASLT_MATRIX_LAYOUT_LD, &far, 8));
@@ -570,9 +570,9 @@ static void test_places(void **state)
                      15); /* not supported */
     far = (int64_t)a.ld;
     check(cublasLtMatrixLayoutSetAttribute(a.layout, CUBLASLT_MATRIX_LAYOUT_LD, &far, 8));
-    cublasLtMatmul(handle, desc, &one, places[0] + 1, a.layout, places[1], b.layout,
-                   &zero, places[2], d.layout, places[2], d.layout, &result.algo, NULL, 0,
-                   NULL);
+    cublasLtMatmul(handle, desc, &one, pointers[0] + 1, a.layout, pointers[1], b.layout,
+                   &zero, pointers[2], d.layout, pointers[2], d.layout, &result.algo,
+                   NULL, 0, NULL);
     assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_non_null(strstr(emulator_said(), "misaligned: cublasLtMatmul, A"));
     cublasLtMatrixLayoutDestroy(a.layout);
@@ -588,6 +588,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matmul), cmocka_unit_test(test_block_scales),
-        cmocka_unit_test(test_sums), cmocka_unit_test(test_places)};
+        cmocka_unit_test(test_sums), cmocka_unit_test(test_offsets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

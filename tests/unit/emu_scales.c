@@ -34,7 +34,7 @@ static float scale_value(size_t i)
 }
 
 /* Where the scale of a line and k lies. */
-static size_t scale_place(int mode, size_t lines, size_t line, size_t k)
+static size_t scale_offset(int mode, size_t lines, size_t line, size_t k)
 {
     size_t block = k / BLOCK;
     return mode == OUTER    ? line
@@ -105,9 +105,9 @@ static size_t run(cublasLtHandle_t handle, const int32_t modes[2])
             double sum = 0;
             for (size_t k = 0; k < K; k++)
                 sum += number_to_double(DT_F8E4M3FN, a[m * K + k]) *
-                       (double)scales[0][scale_place(modes[0], M, m, k)] *
+                       (double)scales[0][scale_offset(modes[0], M, m, k)] *
                        number_to_double(DT_F8E5M2, b[n * K + k]) *
-                       (double)scales[1][scale_place(modes[1], N, n, k)];
+                       (double)scales[1][scale_offset(modes[1], N, n, k)];
             wrong += (double)d[m + n * M] != 2 * sum;
         }
     }

@@ -39,7 +39,7 @@ static int number_at(int factor, uint32_t i, uint32_t term)
 
 /* Columns of rows of `line` bytes: rows are of the side, or of the terms; the pieces of 16 bytes of those that follow each
  * other in 128 bytes lie alike, the next ones' are xor'ed with one more. */
-static uint32_t place_of(uint32_t i, uint32_t term, bool is_transposed)
+static uint32_t offset_of(uint32_t i, uint32_t term, bool is_transposed)
 {
     uint32_t fast = is_transposed ? i : term, slow = is_transposed ? term : i,
              numbers = product.line / 2, pieces = product.line / 16,
@@ -67,7 +67,7 @@ static void kernel_product(gxemu_block *b, const void *args)
         uint32_t factor = x / (64 * TERMS), i = x / TERMS % 64, term = x % TERMS;
         uint16_t code = number_float_to_bf16((float)number_at((int)factor, i, term));
         memcpy((unsigned char *)b->shared + factor * FACTOR_BYTES +
-                   place_of(i, term, product.transposed[factor]),
+                   offset_of(i, term, product.transposed[factor]),
                &code, sizeof code);
     }
     gxemu_proxy_fence(b, 0);

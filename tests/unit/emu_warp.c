@@ -115,11 +115,11 @@ static void load_operand(uint32_t lane, TensorOperand operand, const int8_t *mat
     DType type = core->types[operand];
     for (uint32_t i = 0; i < UINT32_C(1) << l.in[LINEAR_REGISTER]; i++) {
         uint32_t at = linear_apply(&l, i | lane << l.in[LINEAR_REGISTER]);
-        uint32_t place = linear_coordinate(&l, at, row_dim) << l.out[column_dim] |
+        uint32_t index = linear_coordinate(&l, at, row_dim) << l.out[column_dim] |
                          linear_coordinate(&l, at, column_dim);
         uint64_t code = dtype_info[type].class == DTC_FLOAT
-                            ? number_from_double(type, matrix[place])
-                            : (uint64_t)matrix[place];
+                            ? number_from_double(type, matrix[index])
+                            : (uint64_t)matrix[index];
         uint32_t bits = dtype_info[type].bits;
         put_code(words, i, bits, bits == 64 ? code : code & ((UINT64_C(1) << bits) - 1));
     }
@@ -145,12 +145,12 @@ static void kernel_mma(gxemu_block *b, const void *args)
     uint32_t count = UINT32_C(1) << l.in[LINEAR_REGISTER];
     const uint32_t *sums = words + at - (core->types[2] == DT_F64 ? 2 * count : count);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t place = linear_apply(&l, i | b->lane << l.in[LINEAR_REGISTER]);
+        uint32_t index = linear_apply(&l, i | b->lane << l.in[LINEAR_REGISTER]);
         double d;
         float f;
         memcpy(&d, sums + (size_t)2 * i * (core->types[2] == DT_F64), 8);
         memcpy(&f, sums + i, 4);
-        out[linear_coordinate(&l, place, 0) * core->n + linear_coordinate(&l, place, 1)] =
+        out[linear_coordinate(&l, index, 0) * core->n + linear_coordinate(&l, index, 1)] =
             core->types[2] == DT_F64   ? (int32_t)d
             : core->types[2] == DT_S32 ? (int32_t)sums[i]
                                        : (int32_t)f;
@@ -560,14 +560,14 @@ static void copy_behind_barrier(gxemu_block *b)
 /* Two products of 16 terms, each for sums of its own. */
 static void kernel_going(gxemu_block *b, const void *args)
 {
-    enum { COLUMNS = 8, GOES_ON = 16384, PLACE = 65536, SUMS = COLUMNS / 2 };
+    enum { COLUMNS = 8, GOES_ON = 16384, INDEX = 65536, SUMS = COLUMNS / 2 };
     uint32_t words[8 + SUMS] = {0, 1, 0, 1024, 128, 2048, 128, 128};
     float sums[2][SUMS] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
     int begun = going.what == BEGINS_MANY ? 17 : 2;
     (void)args;
     write_ones(b);
     for (int i = 0; i < begun; i++) {
-        words[0] = COLUMNS + GOES_ON + (uint32_t)(i % 2 * SUMS) * PLACE;
+        words[0] = COLUMNS + GOES_ON + (uint32_t)(i % 2 * SUMS) * INDEX;
         gxemu_wgmma(b, words[0], words, NUMBERED(10 + i, 1));
     }
     if (going.what == TAKES_TURNS) {

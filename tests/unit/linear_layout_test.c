@@ -404,7 +404,7 @@ static LinearLayout plain_memory(const LinearLayout *like, uint32_t fastest)
     return linear_product(&l, &rest);
 }
 
-/* The offset of what an ldmatrix leaves in part `part` of word `matrix` of a lane: lane 8 j + i names the place of
+/* The offset of what an ldmatrix leaves in part `part` of word `matrix` of a lane: lane 8 j + i names the address of
  * row i of matrix j. */
 static uint32_t matrix_element(const LinearLayout *rows, const LinearMap *offsets,
                                uint32_t registers, uint32_t lane, uint32_t matrix,

@@ -88,7 +88,7 @@ static void greedy_by_hand(const Fixture *f, uint32_t *order)
     }
 }
 
-/* From the last one on, of all whose users are placed: what begins to live by its reads, less what it made. */
+/* From the last one on, of all whose users are scheduled: what begins to live by its reads, less what it made. */
 static void backwards_by_hand(const Fixture *f, uint32_t *order)
 {
     const Graph *g = &f->graph;

@@ -265,7 +265,7 @@ static void test_no_result(void **state)
     gxc_result_destroy(NULL);
 }
 
-static void test_places(void **state)
+static void test_indices(void **state)
 {
     static const size_t wrong[] = {1, 2, SIZE_MAX / 2, SIZE_MAX};
     gxc_result *r;
@@ -391,7 +391,7 @@ int main(void)
         cmocka_unit_test(test_sizes_of_input), cmocka_unit_test(test_struct_size),
         cmocka_unit_test(test_options),        cmocka_unit_test(test_folders),
         cmocka_unit_test(test_arrays),         cmocka_unit_test(test_values),
-        cmocka_unit_test(test_no_result),      cmocka_unit_test(test_places),
+        cmocka_unit_test(test_no_result),      cmocka_unit_test(test_indices),
         cmocka_unit_test(test_lists),          cmocka_unit_test(test_folder_program),
         cmocka_unit_test(test_threads),        cmocka_unit_test(test_fork),
     };

@@ -1,5 +1,5 @@
 /* Wrong calls of every function of gxrt.h, on the emulator: NULL in place of each pointer, wrong sizes and
- * places, what belongs to another session, wrong orders, several threads, a forked process. What
+ * indices, what belongs to another session, wrong orders, several threads, a forked process. What
  * comes back is a status with text; nothing crashes, and the session goes on working. */
 #include <math.h>
 #include <pthread.h>
@@ -217,7 +217,7 @@ static void test_queries(void **state)
     fixture_deinit(&f);
 }
 
-static void test_places(void **state)
+static void test_indices(void **state)
 {
     static const size_t wrong[] = {1, 2, SIZE_MAX / 2, SIZE_MAX};
     gxrt_value_info value = {.struct_size = sizeof value};
@@ -827,7 +827,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),         cmocka_unit_test(test_open),
-        cmocka_unit_test(test_queries),       cmocka_unit_test(test_places),
+        cmocka_unit_test(test_queries),       cmocka_unit_test(test_indices),
         cmocka_unit_test(test_worlds),        cmocka_unit_test(test_callbacks),
         cmocka_unit_test(test_options),       cmocka_unit_test(test_target),
         cmocka_unit_test(test_runs),          cmocka_unit_test(test_buffers),

@@ -69,7 +69,7 @@ static void most_pieces_stay(void **state)
         Pieces p = pieces_cut(a, less, KERNELS - 1, true);
         kept += count_kept(&all, &p, i);
     }
-    /* all but two or three: a cut by place would keep half of them */
+    /* all but two or three: a cut by position would keep half of them */
     assert_true(kept >= KERNELS * (all.count - 4));
     arena_destroy(a);
 }

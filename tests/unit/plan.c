@@ -1,4 +1,4 @@
-/* The plan: written, read back, printed; and refused when it is damaged in any place. */
+/* The plan: written, read back, printed; and refused when it is damaged in any byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -151,7 +151,7 @@ static void test_many_strings(void **state)
 /* Each number of the section of numbers, and what is said of it. */
 static void test_sections(void **state)
 {
-    static const char place[] = "section numbers of the plan overlaps another or lies",
+    static const char range[] = "section numbers of the plan overlaps another or lies",
                       records[] = "section numbers of the plan has records of the wrong";
     static const struct {
         size_t at, width;
@@ -159,10 +159,10 @@ static void test_sections(void **state)
         const char *says;
     } cases[] = {
 #define MEMBER(m) offsetof(PlanSection, m), sizeof(((PlanSection *)0)->m)
-        {MEMBER(offset), 8, place},
-        {MEMBER(offset), -16, place}, /* into the section before */
-        {MEMBER(offset), INT32_MAX - 15, place},
-        {MEMBER(bytes), INT32_MAX, place},
+        {MEMBER(offset), 8, range},
+        {MEMBER(offset), -16, range}, /* into the section before */
+        {MEMBER(offset), INT32_MAX - 15, range},
+        {MEMBER(bytes), INT32_MAX, range},
         {MEMBER(bytes), -16, "section numbers of the plan is damaged: its hash"},
         {MEMBER(hash), 1, "section numbers of the plan is damaged: its hash"},
         {MEMBER(record_bytes), 1, records},

@@ -1,5 +1,5 @@
 /* Each number of a plan at the last value that is good, and at the first that is not: the reader takes the one and
- * refuses the other, with words about that place. */
+ * refuses the other, with words about that number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -118,7 +118,7 @@ static uint32_t most_in_flight(const Module *m)
     return most;
 }
 
-static uint32_t place_of_done(const Computation *comp, const Instruction *start)
+static uint32_t position_of_done(const Computation *comp, const Instruction *start)
 {
     uint32_t i = start->id;
     while (comp->instructions[i]->operand_count == 0 ||
@@ -127,7 +127,7 @@ static uint32_t place_of_done(const Computation *comp, const Instruction *start)
     return i;
 }
 
-/* The last place where a value is read; by what was started it is until the done. */
+/* The last position where a value is read; by what was started it is until the done. */
 static uint32_t last_read(const Computation *comp, const Instruction *value)
 {
     uint32_t last = value->id;
@@ -138,7 +138,7 @@ static uint32_t last_read(const Computation *comp, const Instruction *value)
                 continue;
             uint32_t at = inst->op == OP_TUPLE ? comp->instruction_count : i;
             if (op_is(inst->op, OPF_ASYNC_START))
-                at = place_of_done(comp, inst);
+                at = position_of_done(comp, inst);
             if (op_is(inst->op, OPF_ASYNC_DONE))
                 at = last_read(comp, inst);
             last = at > last ? at : last;

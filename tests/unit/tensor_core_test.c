@@ -1,4 +1,4 @@
-/* Every row of tensor_cores.def against the PTX ISA (matrix fragments of mma): the place of each element of
+/* Every row of tensor_cores.def against the PTX ISA (matrix fragments of mma): the position of each element of
  * each lane, by the formulas of that text, and that the instruction's sizes, names and types agree. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,15 +11,15 @@
 
 #include "ir/kernel/tensor_core.h"
 
-typedef struct Place {
+typedef struct Position {
     uint32_t row, column;
-} Place;
+} Position;
 
 /* Element i of lane `lane` of A, as the PTX ISA has it for each shape and width of elements. */
-static Place place_of_a(const TensorCore *t, uint32_t i, uint32_t lane)
+static Position position_of_a(const TensorCore *t, uint32_t i, uint32_t lane)
 {
     uint32_t group = lane >> 2, thread = lane % 4, bits = dtype_info[t->types[0]].bits;
-    Place p = {group, 0};
+    Position p = {group, 0};
     switch (bits) {
     case 4:
         if (t->m == 8) { /* m8n8k32 */
@@ -63,10 +63,10 @@ static Place place_of_a(const TensorCore *t, uint32_t i, uint32_t lane)
     }
 }
 
-static Place place_of_b(const TensorCore *t, uint32_t i, uint32_t lane)
+static Position position_of_b(const TensorCore *t, uint32_t i, uint32_t lane)
 {
     uint32_t group = lane >> 2, thread = lane % 4, bits = dtype_info[t->types[1]].bits;
-    Place p = {0, group};
+    Position p = {0, group};
     switch (bits) {
     case 4:
         p.row = thread * 8 + (i & 7) + (i < 8 ? 0 : 32);
@@ -83,19 +83,19 @@ static Place place_of_b(const TensorCore *t, uint32_t i, uint32_t lane)
     }
 }
 
-static Place place_of_c(const TensorCore *t, uint32_t i, uint32_t lane)
+static Position position_of_c(const TensorCore *t, uint32_t i, uint32_t lane)
 {
     uint32_t group = lane >> 2, thread = lane % 4;
     (void)t;
-    return (Place){i < 2 ? group : group + 8, thread * 2 + (i & 1)};
+    return (Position){i < 2 ? group : group + 8, thread * 2 + (i & 1)};
 }
 
 /* Elements of an operand that has `size` of them in all. */
 static void check_operand(const TensorCore *t, TensorOperand operand, uint32_t rows,
                           uint32_t columns, uint32_t row_dim, uint32_t column_dim)
 {
-    static Place (*const places[])(const TensorCore *, uint32_t,
-                                   uint32_t) = {place_of_a, place_of_b, place_of_c};
+    static Position (*const positions[])(const TensorCore *, uint32_t, uint32_t) = {
+        position_of_a, position_of_b, position_of_c};
     LinearLayout l = tensor_core_layout(t, operand);
     assert_int_equal(l.in[LINEAR_LANE], 5);
     assert_int_equal(UINT32_C(1) << l.out[row_dim], rows);
@@ -105,7 +105,7 @@ static void check_operand(const TensorCore *t, TensorOperand operand, uint32_t r
     assert_int_equal(elements * 32, rows * columns);
     for (uint32_t lane = 0; lane < 32; lane++) {
         for (uint32_t i = 0; i < elements; i++) {
-            Place p = places[operand](t, i, lane);
+            Position p = positions[operand](t, i, lane);
             uint32_t at = linear_apply(&l, i | lane << l.in[LINEAR_REGISTER]);
             if (linear_coordinate(&l, at, row_dim) != p.row ||
                 linear_coordinate(&l, at, column_dim) != p.column)

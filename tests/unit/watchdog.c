@@ -81,7 +81,7 @@ static void await_strike(FakeWorld *w, const char *report)
 static void test_report(void **state)
 {
     static const char late[] = "device 2: " FIRST FOURSOME;
-    static const char places[] =
+    static const char states[] =
         "; device 0: has nothing queued, last done: " THIRD "; device 1: waits in " SECOND
         ", 1 more behind it up to " THIRD ", last done: " FIRST
         "; device 2: has not reached " FIRST ", 2 more behind it up to " THIRD
@@ -96,11 +96,11 @@ static void test_report(void **state)
     fake_stops[3] = 6;
     world_run(&w);
     snprintf(text, sizeof text,
-             "%s was not done within 1 s (NCCL: rank 2 of 4)%s" THE_END, late, places);
+             "%s was not done within 1 s (NCCL: rank 2 of 4)%s" THE_END, late, states);
     await_strike(&w, text);
     snprintf(text, sizeof text,
              "%s is not done after 0.5 s, waiting 0.5 s more (NCCL: rank 2 of 4)%s", late,
-             places);
+             states);
     assert_string_equal(warning, text);
     assert_int_equal(warnings, 1);
     fake_nccl_talks = false;

@@ -38,9 +38,9 @@ static void set_int(cublasLtMatmulDesc_t d, int attribute, int32_t value)
                                         (size_t)told(sizeof value)));
 }
 
-static void set_place(cublasLtMatmulDesc_t d, int attribute, CUdeviceptr place)
+static void set_address(cublasLtMatmulDesc_t d, int attribute, CUdeviceptr address)
 {
-    void *value = told_pointer((void *)(uintptr_t)place);
+    void *value = told_pointer((void *)(uintptr_t)address);
     DONE(cublasLtMatmulDescSetAttribute(d, attribute, (void *)&value, sizeof value));
 }
 
@@ -76,7 +76,7 @@ static void set_scales(const Product *p, const Form *f)
                                 : CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
     bool has_scales = f->block != 0 || told_choice(2) != 0;
     for (int i = 0; i < OPERANDS && has_scales; i++)
-        set_place(p->desc, scales[i], p->more + 4096 * (CUdeviceptr)i);
+        set_address(p->desc, scales[i], p->more + 4096 * (CUdeviceptr)i);
     for (int i = 0; i < OPERANDS; i++)
         set_int(p->desc, modes[i], (int32_t)told(i < 2 ? mode : 0));
 }
@@ -104,10 +104,10 @@ static void set_epilogue(const Product *p, const Form *f, int64_t rows, int batc
     int64_t ld = told(whole), stride = told(whole * 16);
     set_int(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, (int32_t)told(epilogues[which]));
     if (which != 0)
-        set_place(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p->more + 512);
+        set_address(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p->more + 512);
     if (which < 6)
         return;
-    set_place(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p->more + 8192);
+    set_address(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p->more + 8192);
     DONE(cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
                                         &ld, sizeof ld));
     DONE(cublasLtMatmulDescSetAttribute(
@@ -164,7 +164,7 @@ static bool describe(Product *p, const Form *f)
     set_scales(p, f);
     set_epilogue(p, f, m, batches);
     if (told_choice(2))
-        set_place(p->desc, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, p->more + 128);
+        set_address(p->desc, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, p->more + 128);
     make_layout(p, 0, f->a, turns_a ? k : m, turns_a ? m : k, batches);
     make_layout(p, 1, f->b, turns_b ? n : k, turns_b ? k : n, batches);
     make_layout(p, 2, f->d, m, n, batches);

@@ -7,21 +7,21 @@
 enum { HOST = 64, MOST = 6 };
 
 /* Where the parts of a call lie. */
-typedef struct Places {
+typedef struct Buffers {
     cusolverDnHandle_t handle;
     cusolverDnParams_t params;
     void *a, *vector, *u, *v, *work;
     int *info;
     int64_t m, n, lda;
     int type, real;
-} Places;
+} Buffers;
 
 static size_t smaller(size_t asked, int64_t wanted)
 {
     return (uint64_t)wanted < asked ? (size_t)wanted : asked;
 }
 
-static void factor_square(const Places *p, bool wants_values)
+static void factor_square(const Buffers *p, bool wants_values)
 {
     static char host[HOST];
     size_t device = 0, bytes = 0;
@@ -46,7 +46,7 @@ static void factor_square(const Places *p, bool wants_values)
                           p->info));
 }
 
-static void factor_qr(const Places *p)
+static void factor_qr(const Buffers *p)
 {
     static char host[HOST];
     size_t device = 0, bytes = 0;
@@ -59,7 +59,7 @@ static void factor_qr(const Places *p)
                           p->info));
 }
 
-static void factor_singular(const Places *p)
+static void factor_singular(const Buffers *p)
 {
     static char host[HOST];
     static const signed char jobs[] = {'A', 'S', 'N'};
@@ -77,7 +77,7 @@ static void factor_singular(const Places *p)
 }
 
 /* Functions that have a name for each type. */
-static void factor_typed(const Places *p, bool is_q)
+static void factor_typed(const Buffers *p, bool is_q)
 {
     int m = (int)told(p->m), n = (int)told(p->n), lda = (int)told(p->lda), elements = 0;
     int k = (int)told(p->n);
@@ -115,7 +115,7 @@ void tell_solvers(const Told *t)
                                    {CUSOLVER_C_64F, CUSOLVER_R_64F}};
     const int *type = types[told_choice(4)];
     int version = 0;
-    Places p = {.n = 1 + told_choice(MOST), .type = type[0], .real = type[1]};
+    Buffers p = {.n = 1 + told_choice(MOST), .type = type[0], .real = type[1]};
     unsigned which = told_choice(6);
     p.m = p.lda = which < 2 ? p.n : p.n + told_choice(3);
     p.a = piece(t, 0), p.vector = piece(t, 1), p.u = piece(t, 2), p.v = piece(t, 3);

@@ -49,7 +49,7 @@ static bool replace(HloText *t, Span s, const char *with, size_t n)
     return true;
 }
 
-/* From `at` on, each place where `what` stands as a word, or as it is. */
+/* From `at` on, each offset where `what` stands as a word, or as it is. */
 static void replace_all(HloText *t, size_t at, const char *what, const char *with,
                         bool words)
 {
@@ -387,7 +387,7 @@ static void print_list(char *out, size_t room, const long long *numbers, int n,
                                  numbers[turned ? n - 1 - i : i]);
 }
 
-/* What may stand between: nothing that rounds. N new name, O old name, S shape, T type, R sizes turned, P places
+/* What may stand between: nothing that rounds. N new name, O old name, S shape, T type, R sizes turned, P dimensions
  * turned, C count of elements, W all of it as slices. */
 static const char *const between[] = {
     "N = S copy(O)",
@@ -423,15 +423,15 @@ static bool fill_pattern(char *out, size_t room, const char *pattern,
 static void edit_between(HloText *t, const Line *l, uint8_t choice)
 {
     enum { KINDS = sizeof between / sizeof *between };
-    char line[2000], was[64], is[72], shape[256], type[16], turned[200], places[200],
+    char line[2000], was[64], is[72], shape[256], type[16], turned[200], dimensions[200],
         slices[400] = "", elements[32];
-    long long sizes[EDIT_RANK_MOST], place[EDIT_RANK_MOST], count = 1;
+    long long sizes[EDIT_RANK_MOST], dimension[EDIT_RANK_MOST], count = 1;
     int rank = read_sizes(t, l->shape, sizes);
     if (rank < 1 || t->bytes[l->all.start + 2] == 'R' ||
         !take(t, l->name, was, sizeof was) || !take(t, l->shape, shape, sizeof shape))
         return;
     for (int i = 0, used = 0; i < rank; i++) {
-        place[i] = i;
+        dimension[i] = i;
         count *= sizes[i] < HLO_TEXT_MOST ? sizes[i] : 1; /* nothing overflows */
         used += snprintf(slices + used, sizeof slices - (size_t)used, "%s[0:%lld]",
                          i ? ", " : "", sizes[i]);
@@ -439,11 +439,11 @@ static void edit_between(HloText *t, const Line *l, uint8_t choice)
     snprintf(is, sizeof is, "%s_c", was);
     snprintf(type, sizeof type, "%.*s", (int)strcspn(shape, "["), shape);
     print_list(turned, sizeof turned, sizes, rank, true);
-    print_list(places, sizeof places, place, rank, true);
+    print_list(dimensions, sizeof dimensions, dimension, rank, true);
     snprintf(elements, sizeof elements, "%lld", count);
     const char *const texts['Z' - 'A' + 1] = {
         ['N' - 'A'] = is,       ['O' - 'A'] = was,    ['S' - 'A'] = shape,
-        ['T' - 'A'] = type,     ['R' - 'A'] = turned, ['P' - 'A'] = places,
+        ['T' - 'A'] = type,     ['R' - 'A'] = turned, ['P' - 'A'] = dimensions,
         ['C' - 'A'] = elements, ['W' - 'A'] = slices};
     memcpy(line, "\n  ", 3);
     if (!fill_pattern(line + 3, sizeof line - 3, between[choice % KINDS], texts))

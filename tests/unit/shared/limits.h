@@ -1,5 +1,5 @@
 /* Each number of a plan at the last value that is good, and at the first that is not: the reader takes the one and
- * refuses the other, with words about that place; and the reader's verdict on any plan. */
+ * refuses the other, with words about that number; and the reader's verdict on any plan. */
 #ifndef GXC_TESTS_UNIT_SHARED_LIMITS_H
 #define GXC_TESTS_UNIT_SHARED_LIMITS_H
 

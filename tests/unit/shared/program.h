@@ -54,7 +54,7 @@ Program image_program(bool is_damaged);
 /* The bytes of an artefact for sm_80: out = in + 5, with PTX, and by CUDA Tile IR with 7 blocks as a cubin, 9 as
  * bytecode. */
 void *portable_file(const char *ptx, size_t ptx_bytes, size_t *out_size);
-/* out = in + 10 in a loop of so many trips, in the argument's place. */
+/* out = in + 10 in a loop of so many trips, in the argument's memory. */
 Program trips_program(int64_t trips);
 /* A loop with a predicate on the device, then a conditional; an aliased argument. */
 Program predicate_program(void);
