@@ -11,6 +11,7 @@ static bool add_kernel(TileIrModule *m, Arena *a, const Target *target,
 {
     TileIrHints hints;
     TileProgram *p = kernel_tileir_program(r->design, a, &hints, &out->why);
+    hints.panel = kernel_tileir_panel(r->design);
     if (p == NULL || !tileir_lower(m, p, kernel_tileir_piece(r->design, a, &hints), r,
                                    target, &hints, &out->why))
         return false;

@@ -291,17 +291,68 @@ void tile_store_result(TileLower *l, const TileResult *r)
 
 /* -- the kernel -------------------------------------------------------------------------------- */
 
-/* Tiles of neighbouring blocks share columns of one factor: they run along the rows within panels. */
+static LLVMValueRef part_of(TileLower *l, LLVMValueRef *number, int64_t size)
+{
+    LLVMBuilderRef b = l->k->builder;
+    LLVMValueRef by = gx_i32(l->k, (uint32_t)size),
+                 part = LLVMBuildURem(b, *number, by, "");
+    *number = LLVMBuildUDiv(b, *number, by, "");
+    return part;
+}
+
+static const IndexExpr *tile_number(TileLower *l, LLVMValueRef number, int64_t tiles)
+{
+    return emit_variable(l->e, to_index(l->e, number), (Range){0, tiles - 1});
+}
+
+/* As tile_panels_at has it; what is left is the number of the matrix. */
+static LLVMValueRef find_in_panels(TileLower *l, LLVMValueRef number)
+{
+    Kernel *k = l->k;
+    LLVMBuilderRef b = k->builder;
+    const TilePanels *p = &l->panels;
+    int64_t slow = p->tiles[PANEL_SLOW], fast = p->tiles[PANEL_FAST],
+            count = tile_panel_count(p), last = tile_last_panel(p);
+    bool is_only = tile_blocks(l->p) == slow * fast;
+    LLVMValueRef of = is_only ? number : part_of(l, &number, slow * fast),
+                 in = part_of(l, &of, p->panel * fast), column = in,
+                 row = part_of(l, &column, p->panel), other = in;
+    if (last != p->panel) {
+        LLVMValueRef own = part_of(l, &other, last),
+                     is_last = LLVMBuildICmp(b, LLVMIntEQ, of,
+                                             gx_i32(k, (uint32_t)(count - 1)), "");
+        row = LLVMBuildSelect(b, is_last, own, row, "");
+        column = LLVMBuildSelect(b, is_last, other, column, "");
+    }
+    if (count > 1) {
+        LLVMValueRef odd = LLVMBuildTrunc(b, of, gx_int_type(k, 1), ""),
+                     back = LLVMBuildSub(b, gx_i32(k, (uint32_t)(fast - 1)), column, "");
+        column = LLVMBuildSelect(b, odd, back, column, "");
+        of = LLVMBuildMul(b, of, gx_i32(k, (uint32_t)p->panel), "");
+        row = LLVMBuildAdd(b, of, row, "");
+    }
+    l->tile[p->dims[PANEL_SLOW]] = tile_number(l, row, slow);
+    l->tile[p->dims[PANEL_FAST]] = tile_number(l, column, fast);
+    return number;
+}
+
+/* Along other dimensions, and without panels: the last one is the fastest. */
 static void find_tiles(TileLower *l)
 {
     Emit *e = l->e;
     int64_t blocks = tile_blocks(l->p);
     LLVMValueRef number = l->parts.count > 1 ? l->parts.tile : gx_ctaid(l->k, 0);
-    const IndexExpr *block =
-        emit_variable(e, to_index(e, number), (Range){0, blocks - 1});
-    for (uint32_t d = l->p->dim_count; d-- > 0;) {
-        const TileDim *dim = &l->p->dims[d];
+    uint32_t left = l->p->dim_count;
+    for (uint32_t d = 0; d < l->p->dim_count; d++)
         l->tile[d] = ix_const(e->ix, 0);
+    if (l->panels.panel > 1) {
+        number = find_in_panels(l, number);
+        left = l->panels.dims[PANEL_SLOW];
+        blocks /= l->panels.tiles[PANEL_SLOW] * l->panels.tiles[PANEL_FAST];
+    }
+    const IndexExpr *block = tile_number(l, number, blocks);
+    for (uint32_t d = left; d-- > 0;) {
+        const TileDim *dim = &l->p->dims[d];
         if (dim->kind != TILE_GRID)
             continue;
         l->tile[d] = ix_mod(e->ix, block, tile_count(dim));
@@ -343,7 +394,10 @@ Kernel *emitter_tile(const EmitterInput *in)
 {
     const char *why;
     const TileMapping *m = kernel_tile_mapping(in->design, in->arena, &why);
-    TileLower l = {.in = in, .m = m, .p = m->program};
+    TileLower l = {.in = in,
+                   .m = m,
+                   .p = m->program,
+                   .panels = tile_panels(m->program, in->design->config.panel)};
     tile_lower_begin(&l, m->shared_bytes);
     tile_find_groups(&l);
     for (uint32_t i = 0; i < 2; i++)

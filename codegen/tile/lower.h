@@ -6,6 +6,7 @@
 
 #include "codegen/kernel/emitters.h"
 #include "ir/tile/mapping.h"
+#include "ir/tile/panels.h"
 
 /* What stands behind the loop is computed for so many registers of a thread after the other, so that what it reads
  * does not lie in registers beside all the sums. A multiple of what a vector has. */
@@ -37,6 +38,7 @@ typedef struct TileLower {
         uint32_t count;            /* blocks that share a tile's loop; 0, 1: none do */
         LLVMValueRef tile, number; /* i32: the tile's; the block's among them */
     } parts;
+    TilePanels panels; /* panel 0, 1: blocks count through the tiles of the grid */
 } TileLower;
 
 /* -- coordinates.c: which element a register has, and where it lies ---------------------------------- */

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/tile/panels.h"
+
 typedef struct TileIrMemo {
     struct TileIrMemo *next;
     TileOrder order;
@@ -507,11 +509,6 @@ static void set_arguments(TileIrLower *l, const TileIrScalar *elements)
     }
 }
 
-/* No number of the configuration: it changes no tile, only which blocks run together. 8 tiles of one factor and about
- * 16 of the other, for the 132 to 148 multiprocessors there are, are 24 tiles that L2 reads; of a square they
- * would be 23. */
-enum { PANEL = 8 };
-
 static const TileIrTile *integer(TileIrLower *l, int64_t value)
 {
     return tileir_bits(l, TILEIR_I32, (uint64_t)value, 0, NULL);
@@ -530,24 +527,65 @@ static const TileIrTile *modulo(TileIrLower *l, const TileIrTile *x, int64_t by)
         tileir_binary(l, TILEIR_MULI, quotient(l, x, by), integer(l, by)));
 }
 
-/* The last two dimensions of the grid go by panels of PANEL tiles of the slower one, so that blocks that run
- * together share tiles of both factors. */
-static int64_t panel_of(const TileIrLower *l, uint32_t slow)
+/* A number's quotient by `by`; what is left of it in *number's place: gives the remainder. */
+static const TileIrTile *part_of(TileIrLower *l, const TileIrTile **number, int64_t by)
 {
-    int64_t tiles = tile_count(&l->p->dims[slow]), panel = PANEL;
-    while (tiles % panel != 0)
-        panel /= 2;
-    return panel;
+    const TileIrTile *part = by == 1 ? integer(l, 0) : modulo(l, *number, by);
+    *number = quotient(l, *number, by);
+    return part;
 }
 
-static void set_tiles(TileIrLower *l)
+static const TileIrTile *select(TileIrLower *l, const TileIrTile *x, int64_t equals,
+                                const TileIrTile *then, const TileIrTile *otherwise)
 {
-    uint32_t type = tileir_type(l, TILEIR_I32, 0, NULL), grid[TILE_MOST_DIMS], count = 0;
+    static const char equal[] = {0, 1};
+    const TileIrTile *same[] = {x, integer(l, equals)};
+    const TileIrTile *in[] = {tileir_make(l, TILEIR_CMPI, TILEIR_I1, equal, 2, same),
+                              then, otherwise};
+    return tileir_make(l, TILEIR_SELECT, TILEIR_I32, NULL, 3, in);
+}
+
+/* As tile_panels_at has it; what is left is the number of the matrix. */
+static const TileIrTile *find_in_panels(TileIrLower *l, const TilePanels *p,
+                                        const TileIrTile *number)
+{
+    int64_t fast = p->tiles[PANEL_FAST], count = tile_panel_count(p),
+            last = tile_last_panel(p), all = p->tiles[PANEL_SLOW] * fast;
+    bool is_only = tile_blocks(l->p) == all;
+    const TileIrTile *of = is_only ? number : part_of(l, &number, all),
+                     *in = part_of(l, &of, p->panel * fast), *column = in,
+                     *row = part_of(l, &column, p->panel), *other = in;
+    if (last != p->panel) {
+        const TileIrTile *own = part_of(l, &other, last);
+        row = select(l, of, count - 1, own, row);
+        column = select(l, of, count - 1, other, column);
+    }
+    if (count > 1) {
+        const TileIrTile *back =
+            tileir_binary(l, TILEIR_SUBI, integer(l, fast - 1), column);
+        column = select(l, modulo(l, of, 2), 0, column, back);
+        row = tileir_binary(l, TILEIR_ADDI, row,
+                            tileir_binary(l, TILEIR_MULI, of, integer(l, p->panel)));
+    }
+    l->tile[p->dims[PANEL_SLOW]] = row;
+    l->tile[p->dims[PANEL_FAST]] = column;
+    return number;
+}
+
+static void set_tiles(TileIrLower *l, int64_t panel)
+{
+    uint32_t type = tileir_type(l, TILEIR_I32, 0, NULL), grid[TILE_MOST_DIMS], count = 0,
+             left = l->p->dim_count;
     TileIrOp *id =
         bytecode_op(l->m, TILEIR_BLOCK_ID, 3, (uint32_t[]){type, type, type}, NULL);
     bytecode_append(l->at, id);
     const TileIrTile *block = tileir_tile_of(l, id, 0, TILEIR_I32, 0, NULL);
-    for (uint32_t d = 0; d < l->p->dim_count; d++) {
+    TilePanels panels = tile_panels(l->p, panel);
+    if (panel > 1) {
+        block = find_in_panels(l, &panels, block);
+        left = panels.dims[PANEL_SLOW];
+    }
+    for (uint32_t d = 0; d < left; d++) {
         if (l->p->dims[d].kind != TILE_GRID)
             continue;
         if (tile_count(&l->p->dims[d]) == 1)
@@ -555,27 +593,9 @@ static void set_tiles(TileIrLower *l)
         else
             grid[count++] = d;
     }
-    for (uint32_t i = count; i-- > 0;) {
-        int64_t tiles = tile_count(&l->p->dims[grid[i]]), slow, panel;
-        if (i == 0) {
-            l->tile[grid[i]] = block;
-        } else if (i + 1 == count && tile_has_coordinate(l->p, grid[i - 1])) {
-            slow = tile_count(&l->p->dims[grid[i - 1]]);
-            panel = panel_of(l, grid[i - 1]);
-            const TileIrTile *in = modulo(l, block, tiles * slow),
-                             *of = quotient(l, in, panel * tiles);
-            in = modulo(l, in, panel * tiles);
-            l->tile[grid[i]] = quotient(l, in, panel);
-            l->tile[grid[i - 1]] =
-                tileir_binary(l, TILEIR_ADDI, modulo(l, in, panel),
-                              tileir_binary(l, TILEIR_MULI, of, integer(l, panel)));
-            block = quotient(l, block, tiles * slow);
-            i--;
-        } else {
-            l->tile[grid[i]] = modulo(l, block, tiles);
-            block = quotient(l, block, tiles);
-        }
-    }
+    for (uint32_t i = count; i-- > 0;)
+        l->tile[grid[i]] =
+            i == 0 ? block : part_of(l, &block, tile_count(&l->p->dims[grid[i]]));
 }
 
 /* Before Ada there are no floats of 8 bits, not even to convert. */
@@ -703,7 +723,7 @@ bool tileir_lower(TileIrModule *m, const TileProgram *p, const TileProgram *piec
     const char *gpu = arena_printf(l.arena, "sm_%u", target->sm);
     l.blocks[0] = l.at = bytecode_kernel(m, r->name, r->arg_count, types, hints, gpu);
     set_arguments(&l, elements);
-    set_tiles(&l);
+    set_tiles(&l, hints->panel);
     bool done = has_types(&l, target) && lower_body(&l, piece);
     *why = l.why;
     return done;

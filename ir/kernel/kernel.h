@@ -25,7 +25,7 @@ typedef enum {
 
 /* Those that stand in the text only where they say something. */
 #define KERNEL_OPTIONAL_KEYS                                                             \
-    (1u << KERNEL_KEY_SLICES | 1u << KERNEL_KEY_COLUMN_BLOCKS |                          \
+    (1u << KERNEL_KEY_SLICES | 1u << KERNEL_KEY_PANEL | 1u << KERNEL_KEY_COLUMN_BLOCKS | \
      1u << KERNEL_KEY_BY_POSITIONS)
 
 /* Fields are named as in the text; those that the kind of kernel does not have are 0. */
@@ -127,6 +127,8 @@ typedef struct TileIrHints {
     uint32_t blocks; /* of a cluster, which makes a tile together */
     int64_t
         columns; /* what stands behind the loop is made for so many at a time; 0: all */
+    int64_t
+        panel; /* of the order of a product's tiles (ir/tile/panels.h); by kernel_tileir_panel */
     const struct TileConfig *tile; /* of the product that is made so, in the arena */
 } TileIrHints;
 
@@ -138,6 +140,9 @@ struct TileProgram *kernel_tileir_program(const KernelDesign *d, Arena *a,
 /* The same with tiles of hints->columns columns; NULL: all are made at a time. */
 struct TileProgram *kernel_tileir_piece(const KernelDesign *d, Arena *a,
                                         const TileIrHints *hints);
+
+/* The panel of its tiles that reads least of memory; 1: rows of tiles, one after the other. */
+int64_t kernel_tileir_panel(const KernelDesign *d);
 
 /* CUDA Tile IR shall make it: its assembler is at hand, and either the model of time finds its kernel faster than
  * ours or nothing else is wanted. */

@@ -14,7 +14,7 @@
 #include "ir/kernel/element.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/kind.h"
-#include "ir/tile/tile.h"
+#include "ir/tile/panels.h"
 #include "tests/unit/shared/kernel_case.h"
 
 enum { MOST_ARGS = 8 };
@@ -303,6 +303,63 @@ static void long_factors_get_short_tiles(void **state)
     }
 }
 
+/* spec/codegen.md K2: 8 x 8 tiles in panels of two rows. */
+static void neighbours_walk_down_panels(void **state)
+{
+    (void)state;
+    static const int64_t rows[][8] = {{0, 2, 4, 6, 8, 10, 12, 14},
+                                      {1, 3, 5, 7, 9, 11, 13, 15},
+                                      {30, 28, 26, 24, 22, 20, 18, 16},
+                                      {31, 29, 27, 25, 23, 21, 19, 17},
+                                      {32, 34, 36, 38, 40, 42, 44, 46}};
+    TilePanels p = {.tiles = {8, 8}, .panel = 2};
+    for (int64_t i = 0; i < 40; i++) {
+        int64_t at[PANEL_SIDES];
+        tile_panels_at(&p, rows[i / 8][i % 8], at);
+        assert_int_equal(at[PANEL_SLOW], i / 8);
+        assert_int_equal(at[PANEL_FAST], i % 8);
+    }
+}
+
+/* Each tile once, and as many different ones of both sides as are counted, in all parts of all orders. */
+static void check_panels(const TilePanels *p)
+{
+    enum { MOST = 7 };
+    int64_t all = p->tiles[PANEL_SLOW] * p->tiles[PANEL_FAST], at[PANEL_SIDES],
+            different[PANEL_SIDES];
+    bool taken[MOST][MOST] = {{false}};
+    for (int64_t i = 0; i < all; i++) {
+        tile_panels_at(p, i, at);
+        assert_true(at[PANEL_SLOW] >= 0 && at[PANEL_SLOW] < p->tiles[PANEL_SLOW]);
+        assert_true(at[PANEL_FAST] >= 0 && at[PANEL_FAST] < p->tiles[PANEL_FAST]);
+        assert_false(taken[at[PANEL_SLOW]][at[PANEL_FAST]]);
+        taken[at[PANEL_SLOW]][at[PANEL_FAST]] = true;
+        if (p->panel == 1)
+            assert_int_equal(at[PANEL_SLOW] * p->tiles[PANEL_FAST] + at[PANEL_FAST], i);
+        bool has[PANEL_SIDES][MOST] = {{false}};
+        int64_t count[PANEL_SIDES] = {0};
+        for (int64_t k = i; k < all; k++) {
+            tile_panels_at(p, k, at);
+            for (int side = 0; side < PANEL_SIDES; side++) {
+                count[side] += !has[side][at[side]];
+                has[side][at[side]] = true;
+            }
+            tile_panels_span(p, i, k - i + 1, different);
+            for (int side = 0; side < PANEL_SIDES; side++)
+                assert_int_equal(different[side], count[side]);
+        }
+    }
+}
+
+static void panels_have_each_tile_once(void **state)
+{
+    (void)state;
+    for (int64_t slow = 1; slow <= 7; slow++)
+        for (int64_t fast = 1; fast <= 7; fast++)
+            for (int64_t panel = 1; panel <= slow; panel++)
+                check_panels(&(TilePanels){.tiles = {slow, fast}, .panel = panel});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +368,8 @@ int main(void)
         cmocka_unit_test(what_is_no_tile_says_why),
         cmocka_unit_test(the_text_shows_it),
         cmocka_unit_test(broken_programs_are_found),
+        cmocka_unit_test(neighbours_walk_down_panels),
+        cmocka_unit_test(panels_have_each_tile_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -302,7 +302,8 @@ static int64_t choose_depth(const KernelDesign *d, const KernelConfig *c)
     return tried.depth;
 }
 
-/* What the text leaves open, for a tile of this shape, or for the tile that it has. */
+/* What the text leaves open, for a tile of this shape, or for the tile that it has. The panel of a tile that is open is 0:
+ * the model of time chooses it. */
 static void complete_tile(const KernelDesign *d, size_t shape, KernelConfig *c)
 {
     bool lacks_tile = config_lacks(c, KERNEL_KEY_TILE);
@@ -319,6 +320,8 @@ static void complete_tile(const KernelDesign *d, size_t shape, KernelConfig *c)
         c->slices = has_some ? shape_at(shape)->warps[2] : 1;
         c->set |= has_some ? 1u << KERNEL_KEY_SLICES : 0;
     }
+    if ((c->set & 1u << KERNEL_KEY_PANEL) == 0)
+        c->panel = lacks_tile ? 0 : 1;
     if (config_lacks(c, KERNEL_KEY_DEPTH))
         c->depth = choose_depth(d, c);
     if (config_lacks(c, KERNEL_KEY_STAGES))
@@ -334,7 +337,8 @@ static bool spills(const KernelDesign *d)
 }
 
 /* By the model of time; false: there is no such kernel, or none without spills. */
-static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
+static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds,
+                       int64_t *panel)
 {
     Arena *a = arena_scratch();
     KernelDesign trial = *d;
@@ -352,6 +356,7 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds)
         geometry_tile(&trial);
         work_tile(&trial, &work);
         *seconds = kernel_time(&work, d->target->device).seconds;
+        *panel = work.panel;
         good = trial.unsupported == NULL;
     }
     arena_destroy(a);
@@ -380,38 +385,45 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
 /* The best by the model of time, of those that need at most so many cycles; of equals, where memory is the bound, the
  * one that does least besides. False: none of them is a kernel. */
 static bool best_shape(const KernelDesign *d, const double cycles[SHAPES], double most,
-                       size_t *best)
+                       size_t *best, int64_t *best_panel)
 {
     double best_seconds = 0, seconds;
+    int64_t panel;
     for (size_t i = SHAPES; i-- > 0;) {
-        if (cycles[i] == 0 || cycles[i] > most || !seconds_of(d, i, &seconds))
+        if (cycles[i] == 0 || cycles[i] > most || !seconds_of(d, i, &seconds, &panel))
             continue;
         if (best_seconds == 0 || seconds < best_seconds ||
             (seconds == best_seconds && cycles[i] <= cycles[*best])) {
             *best = i;
+            *best_panel = panel;
             best_seconds = seconds;
         }
     }
     return best_seconds != 0;
 }
 
-/* Of those near the fastest, else of all. */
-static size_t choose_shape(const KernelDesign *d)
+/* Of those near the fastest, else of all; and its panel. */
+static size_t choose_shape(const KernelDesign *d, int64_t *panel)
 {
     double cycles[SHAPES];
     size_t best = first_shape(d, cycles);
     double least = cycles[best], all = least;
     for (size_t i = 0; i < SHAPES; i++)
         all = cycles[i] > all ? cycles[i] : all;
-    if (!best_shape(d, cycles, least * NEAR, &best))
-        best_shape(d, cycles, all, &best);
+    if (!best_shape(d, cycles, least * NEAR, &best, panel))
+        best_shape(d, cycles, all, &best, panel);
     return best;
 }
 
 void configure_tile(const KernelDesign *d, KernelConfig *c)
 {
     bool is_open = (c->set & 1u << KERNEL_KEY_TILE) == 0 && d->target != NULL;
-    complete_tile(d, is_open ? choose_shape(d) : 0, c);
+    int64_t panel = 1;
+    complete_tile(d, is_open ? choose_shape(d, &panel) : 0, c);
+    if ((c->set & 1u << KERNEL_KEY_PANEL) != 0)
+        return;
+    c->panel = panel > 1 ? panel : 1;
+    c->set |= panel > 1 ? 1u << KERNEL_KEY_PANEL : 0;
 }
 
 /* Copies of all stages stand one behind another before the loop: LLVM takes minutes for too many. */
@@ -428,6 +440,18 @@ static const char *copies_refused(const KernelDesign *d)
                              (long long)c->depth, (long long)c->stages,
                              (long long)threads, (long long)each,
                              (long long)(MOST_COPIED / c->stages));
+}
+
+static const char *panel_refused(const KernelDesign *d)
+{
+    const ContractionPlan *p = d->plan.tile->contraction;
+    int64_t tiles = contraction_tiles(p, &p->y, d->config.tile[0]);
+    return d->config.panel <= tiles
+               ? NULL
+               : refuse_text(d,
+                             "\"panel\" %lld is more than the %lld tiles along the "
+                             "slower dimension",
+                             (long long)d->config.panel, (long long)tiles);
 }
 
 const char *refuse_tile(const KernelDesign *d)
@@ -448,6 +472,8 @@ const char *refuse_tile(const KernelDesign *d)
     wrong = warps_refused(d, threads);
     if (wrong == NULL)
         wrong = copies_refused(d);
+    if (wrong == NULL)
+        wrong = panel_refused(d);
     if (wrong != NULL)
         return wrong;
     const TileMapping *m = design_tile_mapping(d, &why);

@@ -44,6 +44,7 @@ typedef struct KernelWork {
     double operations;         /* arithmetic of the program: an fma is two */
     double product_operations; /* of them: of products of matrices of this type */
     DType product_type;
+    int64_t panel;  /* of a product: of the order of its tiles (ir/tile/panels.h) */
     bool is_tileir; /* CUDA Tile IR makes it */
 } KernelWork;
 

@@ -101,7 +101,7 @@ static double beside_earlier(WorkBuilder *b, WorkPattern *p, const WorkAccess *a
 
 /* -- what L2 holds ---------------------------------------------------------------------------------------- */
 
-static double l2_kept(const WorkBuilder *b)
+double work_l2_kept(const WorkBuilder *b)
 {
     return b->device->l2_kib * 1024.0 * costs.l2_kept;
 }
@@ -143,8 +143,11 @@ static double access_memory(WorkBuilder *b, const WorkAccess *a, double block_by
                             double resident)
 {
     double total = access_total(b, a);
-    if (total <= a->reach || a->reach <= l2_kept(b))
+    if (total <= a->reach || a->reach <= work_l2_kept(b))
         return smaller(total, a->reach);
+    double read;
+    if (panels_memory(b, a, &read))
+        return smaller(total, read);
     WorkPattern p = {a->element, a->bits, a->lanes, a->is_together, NULL, NULL};
     double next = blocks_to_next(b, &p), wave = resident * b->device->multiprocessors;
     if (next == 0) /* anywhere, or from trip to trip, which is soon */
@@ -156,7 +159,7 @@ static double access_memory(WorkBuilder *b, const WorkAccess *a, double block_by
             readers = b->blocks;
         return smaller(total, a->reach * larger(readers / wave, 1));
     }
-    return next * block_bytes <= l2_kept(b) ? a->reach : total;
+    return next * block_bytes <= work_l2_kept(b) ? a->reach : total;
 }
 
 /* How a later access of an array stands to an earlier one. */
@@ -176,12 +179,12 @@ static Relation relation(WorkBuilder *b, const WorkAccess *first,
         double distance = (double)difference->value * (double)first->bits / 8;
         if (distance == 0)
             return AGAIN;
-        return larger(distance, -distance) <= l2_kept(b) ? NEAR : FAR;
+        return larger(distance, -distance) <= work_l2_kept(b) ? NEAR : FAR;
     }
     /* walked over again: all that the blocks at work touch meanwhile */
     if (!pattern_same(b, first->element, second->element))
         return FAR;
-    return blocks * access_total(b, first) / b->blocks <= l2_kept(b) ? AGAIN : FAR;
+    return blocks * access_total(b, first) / b->blocks <= work_l2_kept(b) ? AGAIN : FAR;
 }
 
 static Relation relation_to_earlier(WorkBuilder *b, size_t first, size_t i,
@@ -219,12 +222,14 @@ static double array_memory(WorkBuilder *b, size_t first, double block_bytes,
     }
     *needed = smaller(total, reach);
     double sum = far + smaller(near, larger(alone, reach));
-    return reach <= l2_kept(b) ? smaller(sum, reach) : sum;
+    return reach <= work_l2_kept(b) ? smaller(sum, reach) : sum;
 }
 
 void work_traffic(WorkBuilder *b, double resident, KernelWork *out)
 {
     double block_bytes = 0;
+    panels_choose(b, resident);
+    out->panel = b->matrix.panels.panel;
     for (size_t i = 0; i < b->access_count; i++)
         block_bytes += access_total(b, &b->accesses[i]) / larger(b->blocks, 1);
     out->l2_bytes = block_bytes * b->blocks + b->torn_l2;
@@ -270,7 +275,7 @@ static double load_cycles(const WorkBuilder *b, const WorkAccess *a)
 {
     double total = access_total(b, a);
     double far = total <= a->reach ? 1 : a->reach / total;
-    if (a->array_bytes <= l2_kept(b) * costs.l2_recent)
+    if (a->array_bytes <= work_l2_kept(b) * costs.l2_recent)
         far = 0;
     double missed = far * b->rates->memory_cycles + (1 - far) * b->rates->l2_cycles;
     return (1 - a->l1_share) * costs.l1_cycles + a->l1_share * missed;

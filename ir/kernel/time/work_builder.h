@@ -13,6 +13,7 @@
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_work.h"
+#include "ir/tile/panels.h"
 
 /* (block / block_div % block_mod) * block_mul + thread / thread_div % thread_mod. A factor or divisor
  * that is 0 leaves its part out; a modulus that is 0 is none. */
@@ -91,6 +92,15 @@ typedef struct WorkMemo {
     WorkValue value;
 } WorkMemo;
 
+/* The tiles of a product's result. */
+typedef struct WorkMatrix {
+    TilePanels
+        panels; /* no tiles: it is no product; panel 0: the best by the bytes read */
+    const IndexExpr *batch, *origin[PANEL_SIDES]; /* of the block's tile */
+    uint32_t together;                            /* blocks that share a tile */
+    double times[PANEL_SIDES]; /* that each tile of a factor is read of memory */
+} WorkMatrix;
+
 typedef struct WorkBuilder {
     Arena *arena;
     const Instruction *fusion;
@@ -138,6 +148,7 @@ typedef struct WorkBuilder {
     double atomics;
     double operations, product_operations;
     DType product_type;
+    WorkMatrix matrix;
 } WorkBuilder;
 
 /* A kernel with the geometry of this design. */
@@ -258,6 +269,12 @@ double pattern_beside(WorkBuilder *b, WorkPattern *p, WorkPattern *others, uint3
 bool pattern_meets(WorkBuilder *b, WorkPattern *p, int64_t distance);
 /* Both expressions are equal at the same steps of their loops. */
 bool pattern_same(WorkBuilder *b, const IndexExpr *x, const IndexExpr *y);
+/* Of L2's bytes those that kernels find again. */
+double work_l2_kept(const WorkBuilder *b);
+/* work_panels.c: the order of a product's tiles, if it is open; how often each is read then. */
+void panels_choose(WorkBuilder *b, double resident);
+/* Bytes that device memory moves for an access of a factor of which L2 has no room for all; false: it is none. */
+bool panels_memory(const WorkBuilder *b, const WorkAccess *a, double *bytes);
 /* Bytes that the accesses move: sets the fields of `out`. */
 void work_traffic(WorkBuilder *b, double resident, KernelWork *out);
 

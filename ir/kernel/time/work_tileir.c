@@ -4,7 +4,12 @@
 #include "ir/kernel/kind.h"
 #include "ir/kernel/time/work_kinds.h"
 
-enum { COPY_BYTES = 16 };
+enum {
+    COPY_BYTES = 16,
+    RAGGED_PANEL = 8 /* which rows have columns in common only the sizes of groups say */
+};
+
+enum { BATCH, SLOW, FAST }; /* dimensions of a product's program (ir/tile/build.c) */
 
 typedef struct ProgramWork {
     TileWork t;
@@ -151,7 +156,6 @@ static double trips_of(const ProgramWork *w, const TileOp *loop)
 /* Of the blocks those that have something to do. */
 static double busy(const KernelDesign *d, const TileProgram *p)
 {
-    enum { SLOW = 1, FAST }; /* behind the batch (ir/tile/build.c) */
     if (!kernel_kind_is(d->kind, KERNEL_CONTRACTS))
         return 1;
     return contraction_busy(d->plan.tile->contraction, p->dims[SLOW].size,
@@ -243,6 +247,11 @@ static double sum_words(const TileProgram *p, const TileBlock *block)
     return most;
 }
 
+static bool is_ragged(const KernelDesign *d)
+{
+    return d->plan.tile->contraction->ragged.mode != RAGGED_NONE;
+}
+
 bool work_tileir(const KernelDesign *d, KernelWork *out)
 {
     TileIrHints hints;
@@ -266,6 +275,13 @@ bool work_tileir(const KernelDesign *d, KernelWork *out)
     if (!target_has(d->target,
                     FEATURE_TCGEN05)) /* else sums are in memory of their own */
         work_registers(b, sum_words(p, &p->body) / threads);
+    if (kernel_kind_is(d->kind, KERNEL_CONTRACTS)) {
+        TilePanels panels = tile_panels(p, is_ragged(d) ? RAGGED_PANEL : 0);
+        b->matrix = (WorkMatrix){.panels = panels,
+                                 .batch = w.t.first[BATCH],
+                                 .origin = {w.t.first[SLOW], w.t.first[FAST]},
+                                 .together = hints.blocks};
+    }
     walk(&w, &p->body);
     b->operations = out->operations;
     b->product_operations = out->product_operations;
@@ -273,4 +289,10 @@ bool work_tileir(const KernelDesign *d, KernelWork *out)
     work_end(b, out);
     out->is_tileir = true;
     return true;
+}
+
+int64_t kernel_tileir_panel(const KernelDesign *d)
+{
+    KernelWork w = {.product_type = DT_INVALID};
+    return work_tileir(d, &w) && w.panel > 1 ? w.panel : 1;
 }

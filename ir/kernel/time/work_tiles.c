@@ -521,6 +521,12 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     b->blocks *= contraction_busy(c, config->tile[SLOW], config->tile[FAST]);
     double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
+    if (c->ragged.mode ==
+        RAGGED_NONE) /* else rows of a group have columns of their own */
+        b->matrix = (WorkMatrix){.panels = tile_panels(m->program, config->panel),
+                                 .batch = p.batch,
+                                 .origin = {p.origin[SLOW], p.origin[FAST]},
+                                 .together = 1};
     int64_t steps = tiles_of(c->depth, config->depth);
     const IndexExpr *step = work_loop_begin(b, work_tile_steps(c, config->depth), steps,
                                             (double)tile_stages_ahead(m) + 1);
