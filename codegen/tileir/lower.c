@@ -519,20 +519,15 @@ static const TileIrTile *quotient(TileIrLower *l, const TileIrTile *x, int64_t b
     return by == 1 ? x : tileir_binary(l, TILEIR_DIVI, x, integer(l, by));
 }
 
-/* x - (x / by) * by */
-static const TileIrTile *modulo(TileIrLower *l, const TileIrTile *x, int64_t by)
-{
-    return tileir_binary(
-        l, TILEIR_SUBI, x,
-        tileir_binary(l, TILEIR_MULI, quotient(l, x, by), integer(l, by)));
-}
-
-/* A number's quotient by `by`; what is left of it in *number's place: gives the remainder. */
+/* The remainder; *number becomes the quotient. */
 static const TileIrTile *part_of(TileIrLower *l, const TileIrTile **number, int64_t by)
 {
-    const TileIrTile *part = by == 1 ? integer(l, 0) : modulo(l, *number, by);
-    *number = quotient(l, *number, by);
-    return part;
+    const TileIrTile *x = *number;
+    *number = quotient(l, x, by);
+    return by == 1
+               ? integer(l, 0)
+               : tileir_binary(l, TILEIR_SUBI, x,
+                               tileir_binary(l, TILEIR_MULI, *number, integer(l, by)));
 }
 
 static const TileIrTile *select(TileIrLower *l, const TileIrTile *x, int64_t equals,
@@ -563,7 +558,8 @@ static const TileIrTile *find_in_panels(TileIrLower *l, const TilePanels *p,
     if (count > 1) {
         const TileIrTile *back =
             tileir_binary(l, TILEIR_SUBI, integer(l, fast - 1), column);
-        column = select(l, modulo(l, of, 2), 0, column, back);
+        const TileIrTile *half = of, *odd = part_of(l, &half, 2);
+        column = select(l, odd, 0, column, back);
         row = tileir_binary(l, TILEIR_ADDI, row,
                             tileir_binary(l, TILEIR_MULI, of, integer(l, p->panel)));
     }

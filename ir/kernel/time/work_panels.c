@@ -8,7 +8,8 @@ enum {
     NEITHER = PANEL_SIDES,
 };
 
-#define PANEL_GAIN 0.9 /* of the bytes: below that another order is worth its instructions */
+#define PANEL_GAIN                                                                       \
+    0.9 /* of the bytes: below that another order is worth its instructions */
 
 static double smaller(double x, double y)
 {
