@@ -97,7 +97,10 @@ typedef struct WorkMatrix {
     TilePanels
         panels; /* no tiles: it is no product; panel 0: the best by the bytes read */
     const IndexExpr *batch, *origin[PANEL_SIDES]; /* of the block's tile */
-    uint32_t together;                            /* blocks that share a tile */
+    const IndexExpr
+        *term;         /* of the step that is multiplied; NULL: rows are in no groups */
+    int64_t groups;    /* of rows, each with columns of its own; else 1 */
+    uint32_t together; /* blocks that share a tile */
     double times[PANEL_SIDES]; /* that each tile of a factor is read of memory */
 } WorkMatrix;
 

@@ -38,12 +38,25 @@ static bool depends(const WorkAccess *a, const IndexExpr *variable)
            ix_depends(a->element, IX_RUNTIME, (uint32_t)variable->value);
 }
 
-/* The only side of the matrix along which the access's place differs. */
+/* A factor of columns that each group of rows has of its own. */
+static bool is_of_groups(const WorkBuilder *b, const WorkAccess *a)
+{
+    return b->matrix.term != NULL && !a->is_store && depends(a, b->matrix.term) &&
+           depends(a, b->matrix.origin[PANEL_FAST]);
+}
+
+/* The only side of the matrix along which the access's place differs, within a group. */
 static int side_of(const WorkBuilder *b, const WorkAccess *a)
 {
-    bool slow = depends(a, b->matrix.origin[PANEL_SLOW]),
+    bool slow = depends(a, b->matrix.origin[PANEL_SLOW]) && !is_of_groups(b, a),
          fast = depends(a, b->matrix.origin[PANEL_FAST]);
     return slow == fast ? NEITHER : slow ? PANEL_SLOW : PANEL_FAST;
+}
+
+/* Of what it is asked for, the bytes that lie side by side for all tiles of one side. */
+static double side_bytes(const WorkBuilder *b, const WorkAccess *a)
+{
+    return is_of_groups(b, a) ? a->reach / (double)b->matrix.groups : a->reach;
 }
 
 /* How often each tile of both sides is read if so many blocks that follow one another read it once. */
@@ -73,7 +86,8 @@ static double window_bytes(const WorkBuilder *b, int64_t window, const double *t
     for (size_t i = 0; i < b->access_count; i++) {
         const WorkAccess *a = &b->accesses[i];
         int side = side_of(b, a);
-        double each = depends(a, b->matrix.batch) ? a->reach / matrices(b) : a->reach;
+        double each = side_bytes(b, a);
+        each /= depends(a, b->matrix.batch) ? matrices(b) : 1;
         bytes += each * part * (side == NEITHER ? 1 : times[side]);
     }
     return bytes;
@@ -110,9 +124,11 @@ bool panels_memory(const WorkBuilder *b, const WorkAccess *a, double *bytes)
 {
     const WorkMatrix *m = &b->matrix;
     int side = m->panels.tiles[PANEL_SLOW] == 0 ? NEITHER : side_of(b, a);
-    if (side == NEITHER || a->reach <= work_l2_kept(b))
+    double each = side_bytes(b, a);
+    if (side == NEITHER || each <= work_l2_kept(b))
         return false;
-    *bytes = a->reach * m->times[side] * (depends(a, m->batch) ? 1 : matrices(b));
+    each *= m->times[side] * (depends(a, m->batch) ? 1 : matrices(b));
+    *bytes = larger(each, a->reach);
     return true;
 }
 
@@ -124,8 +140,8 @@ void panels_choose(WorkBuilder *b, double resident)
     bool is_open = p->panel == 0;
     set_panel(b, is_open ? 1 : p->panel, resident);
     double first = is_open ? all_bytes(b) : 0, least = first * PANEL_GAIN;
-    int64_t best = 1;
-    for (int64_t panel = 2; first > 0 && panel <= p->tiles[PANEL_SLOW]; panel *= 2) {
+    int64_t best = 1, most = p->tiles[PANEL_SLOW] / b->matrix.groups;
+    for (int64_t panel = 2; first > 0 && panel <= most; panel *= 2) {
         set_panel(b, panel, resident);
         double bytes = all_bytes(b);
         if (bytes < least) {

@@ -280,6 +280,7 @@ bool work_tileir(const KernelDesign *d, KernelWork *out)
         b->matrix = (WorkMatrix){.panels = panels,
                                  .batch = w.t.first[BATCH],
                                  .origin = {w.t.first[SLOW], w.t.first[FAST]},
+                                 .groups = 1,
                                  .together = hints.blocks};
     }
     walk(&w, &p->body);

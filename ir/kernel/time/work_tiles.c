@@ -507,6 +507,20 @@ double work_tile_steps(const ContractionPlan *c, int64_t depth)
     return (double)tiles_of(c->depth, depth);
 }
 
+/* Of sums by groups, and where groups are columns, the order is not looked at. */
+static void begin_matrix(const Product *p, TilePanels panels, const IndexExpr *step)
+{
+    const RaggedForm *r = &p->plan->ragged;
+    bool is_grouped = r->mode == RAGGED_FREE && ragged_side(p) == SLOW;
+    if (r->mode == RAGGED_NONE || is_grouped)
+        p->b->matrix = (WorkMatrix){.panels = panels,
+                                    .batch = p->batch,
+                                    .origin = {p->origin[SLOW], p->origin[FAST]},
+                                    .term = is_grouped ? step : NULL,
+                                    .groups = is_grouped ? r->groups : 1,
+                                    .together = 1};
+}
+
 void work_tile(const KernelDesign *d, KernelWork *out)
 {
     const ContractionPlan *c = d->plan.tile->contraction;
@@ -521,16 +535,11 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     b->blocks *= contraction_busy(c, config->tile[SLOW], config->tile[FAST]);
     double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
-    if (c->ragged.mode ==
-        RAGGED_NONE) /* else rows of a group have columns of their own */
-        b->matrix = (WorkMatrix){.panels = tile_panels(m->program, config->panel),
-                                 .batch = p.batch,
-                                 .origin = {p.origin[SLOW], p.origin[FAST]},
-                                 .together = 1};
     int64_t steps = tiles_of(c->depth, config->depth);
     const IndexExpr *step = work_loop_begin(b, work_tile_steps(c, config->depth), steps,
                                             (double)tile_stages_ahead(m) + 1);
     const IndexExpr *first = ix_mul(b->ix, step, config->depth);
+    begin_matrix(&p, tile_panels(m->program, config->panel), step);
     bool waits = false;
     for (int side = SLOW; side <= FAST; side++) {
         p.is_held = by_side[side]->is_held;
