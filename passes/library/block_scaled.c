@@ -11,8 +11,10 @@
  * Padding multiplies zeros by the least scale, which is no NaN: it adds nothing. A dot of too few
  * tiles for the GPU is split along k, into sums of f32 that are added up.
  *
- * Needs: nothing. Keeps: values, up to the order of sums, where no scale has a sign: tensor cores read none of f8e4m3fn,
- * and quantisation makes none. Ends: what a rule makes, no rule takes,
+ * Tensor cores read no sign of f8e4m3fn scales: a dot is the library's only where they are known to have none, as
+ * quantisation makes them.
+ *
+ * Needs: nothing. Keeps: values, up to the order of sums. Ends: what a rule makes, no rule takes,
  * but for a scaled-dot that is split, which is marked. */
 #include "passes/library/library.h"
 
@@ -24,6 +26,7 @@
 #include "ir/number/number.h"
 #include "passes/library/scaled.h"
 #include "passes/settings.h"
+#include "passes/simplify/sign.h"
 
 /* -- building ------------------------------------------------------------------------------------ */
 
@@ -116,20 +119,21 @@ typedef struct Dot {
     BlockScaledDot d;
 } Dot;
 
-static bool fits_library(const Rewriter *r, const Dot *dot)
+static bool fits_library(const PassContext *cx, const Dot *dot, DType result)
 {
+    if (!cx->settings->cublaslt && cx->graphs == NULL)
+        return false;
     const BlockScaledDot *d = &dot->d;
     int64_t work;
     bool is_large = __builtin_mul_overflow(d->m, d->n, &work) ||
                     __builtin_mul_overflow(work, d->k, &work) ||
                     __builtin_mul_overflow(work, d->batch, &work) ||
-                    (work != 0 && work >= r->cx->settings->block_scaled_dot_work);
-    return target_has(r->cx->target, FEATURE_BLOCK_SCALE) && d->has_rhs_scale &&
-           is_large && d->batch <= INT32_MAX &&
+                    (work != 0 && work >= cx->settings->block_scaled_dot_work);
+    return target_has(cx->target, FEATURE_BLOCK_SCALE) && d->has_rhs_scale && is_large &&
+           d->batch <= INT32_MAX &&
            block_scaled_in_library(dot->x[0]->shape->dtype, dot->x[1]->shape->dtype,
                                    dot->scale[0]->shape->dtype,
-                                   dot->scale[1]->shape->dtype, r->at->shape->dtype,
-                                   d->block);
+                                   dot->scale[1]->shape->dtype, result, d->block);
 }
 
 /* [b, R, C] in tiles of 128 x 4: the rows of a tile are 4 groups of 32, of which each byte row
@@ -179,10 +183,15 @@ static bool is_graph(const Rewriter *r, Instruction *call)
     return possible;
 }
 
+static bool scales_have_no_sign(const Dot *dot)
+{
+    return value_is_not_negative(dot->scale[0]) && value_is_not_negative(dot->scale[1]);
+}
+
 /* NULL: no library makes it. */
 static Instruction *library_matmul(Rewriter *r, const Dot *dot, const Shape *result)
 {
-    if (!fits_library(r, dot) || (!r->cx->settings->cublaslt && r->cx->graphs == NULL))
+    if (!fits_library(r->cx, dot, result->dtype) || !scales_have_no_sign(dot))
         return NULL;
     const BlockScaledDot *d = &dot->d;
     uint32_t lead = d->has_batch ? 1 : 0;
@@ -288,22 +297,22 @@ static bool is_plain_side(const Shape *x, const Shape *scale, Ints batch, Ints c
     return same;
 }
 
-static Instruction *library_scaled_dot(Rewriter *r, Instruction *inst)
+static bool describe_scaled_dot(const Instruction *inst, Dot *out)
 {
     const Shape *s[4];
     for (int i = 0; i < 4; i++) {
         s[i] = inst->operands[i]->shape;
         if (!rw_is_static(s[i]))
-            return NULL;
+            return false;
     }
-    Dot dot = {.x = {inst->operands[0], inst->operands[1]},
-               .scale = {inst->operands[2], inst->operands[3]}};
-    BlockScaledDot *d = &dot.d;
+    *out = (Dot){.x = {inst->operands[0], inst->operands[1]},
+                 .scale = {inst->operands[2], inst->operands[3]}};
+    BlockScaledDot *d = &out->d;
     if (!is_plain_side(s[0], s[2], inst_ints(inst, ATTR_LHS_BATCH_DIMS),
                        inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS), &d->block) ||
         !is_plain_side(s[1], s[3], inst_ints(inst, ATTR_RHS_BATCH_DIMS),
                        inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS), &d->block))
-        return NULL;
+        return false;
     uint32_t last = s[0]->rank - 1;
     d->has_batch = last == 2;
     d->batch = d->has_batch ? s[0]->dims[0] : 1;
@@ -312,7 +321,28 @@ static Instruction *library_scaled_dot(Rewriter *r, Instruction *inst)
     d->k = s[0]->dims[last];
     d->blocks = s[2]->dims[last];
     d->has_rhs_scale = true;
-    return library_matmul(r, &dot, inst->shape);
+    return true;
+}
+
+static Instruction *library_scaled_dot(Rewriter *r, Instruction *inst)
+{
+    Dot dot;
+    return describe_scaled_dot(inst, &dot) ? library_matmul(r, &dot, inst->shape) : NULL;
+}
+
+static void count_signed(const Module *m, PassContext *cx)
+{
+    for (uint32_t c = 0; c < m->computation_count; c++) {
+        const Computation *comp = m->computations[c];
+        for (uint32_t i = 0; i < comp->instruction_count; i++) {
+            const Instruction *inst = comp->instructions[i];
+            Dot dot;
+            cx->counts.block_scaled_signed +=
+                inst != NULL && inst->op == OP_SCALED_DOT &&
+                describe_scaled_dot(inst, &dot) &&
+                fits_library(cx, &dot, inst->shape->dtype) && !scales_have_no_sign(&dot);
+        }
+    }
 }
 
 static const Rule rules_block_scaled[] = {
@@ -320,14 +350,22 @@ static const Rule rules_block_scaled[] = {
     {OP_CUSTOM_CALL, "dequantize", dequantize},
     {OP_CUSTOM_CALL, "block_scaled_dot", block_scaled_dot},
     {OP_SCALED_DOT, "library_scaled_dot", library_scaled_dot},
+    {0},
+};
+
+/* what no library makes */
+static const Rule rules_own[] = {
     {OP_SCALED_DOT, "split_scaled_dot", split_scaled_dot},
     {0},
 };
 
 bool pass_block_scaled(Module *m, PassContext *cx)
 {
-    static const Rule *const tables[] = {rules_block_scaled};
-    bool changed = rewrite_all(m, cx, tables, sizeof tables / sizeof *tables);
+    static const Rule *const of_library[] = {rules_block_scaled}, *const of_own[] = {
+                                                                      rules_own};
+    bool changed = rewrite_all(m, cx, of_library, 1);
+    count_signed(m, cx);
+    changed |= rewrite_all(m, cx, of_own, 1);
     if (changed)
         module_sort(m);
     return changed;
