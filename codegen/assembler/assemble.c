@@ -66,7 +66,7 @@ bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
         return false;
     }
     if (cuda->kind == ASSEMBLER_NVJITLINK)
-        return nvjitlink_assemble(a, cuda, target, ptx, out, out_error);
+        return nvjitlink_assemble(a, cuda, target, ptx, form, out, out_error);
     return ptxas_assemble(a, cuda, target, ptx, form, threads, out, out_error);
 }
 

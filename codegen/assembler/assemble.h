@@ -53,8 +53,13 @@ typedef struct Cubin {
     double seconds; /* of processor time that another process took */
 } Cubin;
 
-/* What is assembled: all of a program, or a piece of it that assemble_link takes. */
-typedef enum { ASSEMBLE_WHOLE, ASSEMBLE_PIECE } AssembleForm;
+/* What is assembled: all of a program, or a piece of it that assemble_link takes; either with fewer registers than
+ * ptxas would use for its fastest code. */
+typedef enum {
+    ASSEMBLE_WHOLE = 0,
+    ASSEMBLE_PIECE = 1 << 0,
+    ASSEMBLE_SPARING = 1 << 1
+} AssembleForm;
 
 /* With `threads` where the assembler can use them (ptxas from CUDA 13 on, 2 to 9); 0: one a
  * processor. The flags are fixed, as the assembler writes them into the cubin: the same text gives

@@ -9,9 +9,12 @@
 /* Reads what the log of an assembler (-v) says of each kernel. */
 void assembler_read_log(Arena *a, const char *log, Cubin *out);
 
+/* Of 0 to 10: more gives faster code more registers; 5 where nothing is said. */
+#define SPARING_LEVEL "3"
+
 /* nvjitlink.c: in this process; `ptx` is all of a program. */
 bool nvjitlink_assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
-                        Cubin *out, const char **out_error);
+                        AssembleForm form, Cubin *out, const char **out_error);
 
 /* ptxas.c: by a process. */
 bool ptxas_assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,

@@ -65,16 +65,20 @@ static bool link_ptx(Arena *a, void *library, void *link, const char *ptx, Cubin
 }
 
 bool nvjitlink_assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
-                        Cubin *out, const char **out_error)
+                        AssembleForm form, Cubin *out, const char **out_error)
 {
     CreateFunction *create;
     DestroyFunction *destroy;
     void *link;
-    const char *options[] = {arena_printf(a, "-arch=%s", target->name), "-Xptxas=-v",
-                             "-lineinfo"};
+    const char *options[4] = {arena_printf(a, "-arch=%s", target->name), "-Xptxas=-v"};
+    uint32_t count = 2;
+    if (cuda->line_info)
+        options[count++] = "-lineinfo";
+    if ((form & ASSEMBLE_SPARING) != 0)
+        options[count++] = "-Xptxas=-regUsageLevel=" SPARING_LEVEL;
     if (!symbol(cuda->library, "nvJitLinkCreate", &create) ||
         !symbol(cuda->library, "nvJitLinkDestroy", &destroy) ||
-        create(&link, cuda->line_info ? 3 : 2, options) != 0) {
+        create(&link, count, options) != 0) {
         *out_error = arena_printf(a, "nvJitLink (%s) does not take %s", cuda->assembler,
                                   options[0]);
         return false;

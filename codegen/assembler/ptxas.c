@@ -37,15 +37,19 @@ static int run_ptxas(const Cuda *cuda, const Target *target, AssembleForm form,
                      uint32_t threads, const ProcessFiles *files, double *seconds)
 {
     const char digit[2] = {digit_of(threads)};
-    const char *args[12] = {"ptxas",     "-v", "-arch",    target->name,
+    const char *args[16] = {"ptxas",     "-v", "-arch",    target->name,
                             "/dev/fd/3", "-o", "/dev/fd/4"};
     size_t n = 7;
     if (cuda->line_info)
         args[n++] = "-lineinfo";
-    if (form == ASSEMBLE_PIECE) /* whole-program code, but a relocatable file */
+    if ((form & ASSEMBLE_SPARING) != 0) {
+        args[n++] = "-regUsageLevel";
+        args[n++] = SPARING_LEVEL;
+    }
+    if ((form & ASSEMBLE_PIECE) != 0) /* whole-program code, but a relocatable file */
         args[n++] = "-ewp";
     /* pieces are made side by side already: threads would only take longer together */
-    if (cuda->cuda >= SPLIT_SINCE && form != ASSEMBLE_PIECE) {
+    if (cuda->cuda >= SPLIT_SINCE && (form & ASSEMBLE_PIECE) == 0) {
         args[n++] = SPLIT;
         args[n++] = digit;
     }

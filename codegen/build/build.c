@@ -250,8 +250,24 @@ static uint64_t spilled_bytes(const Cubin *c)
     return sum;
 }
 
+/* Takes what is assembled instead of *out where threads spill less of it. */
+static void try_again(const Build *b, const BuildWorker *w, const char *ptx,
+                      AssembleForm form, uint32_t threads, Cubin *out)
+{
+    const char *error;
+    Cubin again;
+    if (!assemble(w->arena, &b->options->cuda, b->target, ptx, form, threads, &again,
+                  &error))
+        return;
+    double seconds = out->seconds + again.seconds;
+    if (spilled_bytes(&again) < spilled_bytes(out))
+        *out = again;
+    out->seconds = seconds;
+}
+
 /* ptxas would rather spill a few bytes than have fewer blocks at once, though it has registers left: then it is told
- * that one block will do. */
+ * that one block will do. Or it spills a few where it has none left, for what it has moved out of loops: then it is told
+ * to spare some. */
 static void assemble_again(const Build *b, const BuildWorker *w, const char *ptx,
                            AssembleForm form, uint32_t threads, Cubin *out)
 {
@@ -263,15 +279,11 @@ static void assemble_again(const Build *b, const BuildWorker *w, const char *ptx
         if (kernel_use_spills(u) != 0 && u->registers < ALL_REGISTERS)
             names[n++] = u->name;
     }
-    const char *error, *text = ptx_without_limit(w->arena, ptx, names, n);
-    Cubin again;
-    if (text == NULL || !assemble(w->arena, &b->options->cuda, b->target, text, form,
-                                  threads, &again, &error))
-        return;
-    double seconds = out->seconds + again.seconds;
-    if (spilled_bytes(&again) < spilled_bytes(out))
-        *out = again;
-    out->seconds = seconds;
+    const char *text = ptx_without_limit(w->arena, ptx, names, n);
+    if (text != NULL)
+        try_again(b, w, text, form, threads, out);
+    if (spilled_bytes(out) != 0)
+        try_again(b, w, ptx, (AssembleForm)(form | ASSEMBLE_SPARING), threads, out);
 }
 
 static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
