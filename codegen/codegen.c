@@ -231,6 +231,7 @@ static void fill_report(Variant *v)
     for (size_t i = 0; i < v->cubin.use_count; i++) {
         const KernelUse *u = &v->cubin.uses[i];
         r->spill_bytes += kernel_use_spills(u);
+        r->lossy_kernels += u->loss != NULL;
         if (u->registers > r->registers_most)
             r->registers_most = u->registers;
     }
@@ -480,6 +481,7 @@ static void describe_tile_code(const TileCode *t, CodegenCommand *out)
     out->shared_bytes = t->kernel.shared_bytes;
     out->registers = t->kernel.use.registers;
     out->spill_bytes = kernel_use_spills(&t->kernel.use);
+    out->loss = t->kernel.use.loss;
 }
 
 /* By request. */
@@ -496,7 +498,8 @@ static CodegenCommand *describe_kernels(const Code *code, Arena *a)
                              .block = {k->block[0], k->block[1], k->block[2]},
                              .shared_bytes = k->shared_bytes + k->static_shared_bytes,
                              .registers = use.registers,
-                             .spill_bytes = kernel_use_spills(&use)};
+                             .spill_bytes = kernel_use_spills(&use),
+                             .loss = use.loss};
         if (code->build.tiles != NULL)
             describe_tile_code(&code->build.tiles[i], &out[i]);
     }

@@ -64,7 +64,9 @@ typedef struct CodegenReport {
     uint64_t host_bytes;                   /* pinned memory of the host */
     const char *not_captured; /* why a run is no CUDA graph; NULL: it can be one ... */
     uint64_t captured_nodes, captured_conditionals; /* ... of this many nodes */
-    uint64_t spill_bytes, registers_most, cubin_bytes, emu_bytes;
+    uint64_t spill_bytes,
+        lossy_kernels /* of which the assembler says that they lose time */,
+        registers_most, cubin_bytes, emu_bytes;
     double llvm_seconds, assembler_seconds, plan_seconds,
         emu_seconds;       /* processor time */
     double assembler_wall; /* that its calls took, one behind the other */
@@ -80,6 +82,7 @@ typedef struct CodegenCommand {
     uint64_t shared_bytes;
     uint32_t registers,
         spill_bytes;        /* of a thread, as the assembler says; 0: not known */
+    const char *loss;       /* of time, as the assembler says; NULL: none */
     bool is_tileir;         /* CUDA Tile IR made it: sizes are what its code says */
     const char *tileir_why; /* it did not, though it was asked to; NULL: it was not */
 } CodegenCommand;

@@ -6,7 +6,8 @@
 Each program is compiled for each target without libraries, with the OPTIONs of gxc, and all of its file is read: the
 kernels of ptxas and those of CUDA Tile IR beside them. A row says how many kernels it has, which instructions multiply
 matrices and how many of them, what is stored to and loaded from local memory, and how many kernels are by Tile IR.
-Exit 1 if a program has no such instruction, or spills, or cannot be compiled. A folder with a kernels.json, a rate for
+Exit 1 if a program has no such instruction, or spills, or if the assembler says that a kernel loses time (wgmma that
+is serialized), or if it cannot be compiled. A folder with a kernels.json, a rate for
 each program, may be read in part: --rates. --without: programs that multiply no matrices. --twice: compiled again
 with one thread, the file must be the same.
 """
@@ -107,7 +108,7 @@ def check(options, nvdisasm, program, target, folder):
     """The row of a program, and what is wrong with it."""
     out = os.path.join(folder, "out")
     command = [f"{options.build}/gxc", program, f"--target={target}", "--libraries=none", *options.rest, "-o"]
-    made = subprocess.run([*command, out], capture_output=True, text=True)
+    made = subprocess.run([*command, out, "--report=json"], capture_output=True, text=True)
     if made.returncode:
         return "", made.stderr.strip() or f"exit {made.returncode}"
     data = pathlib.Path(out).read_bytes()
@@ -119,6 +120,9 @@ def check(options, nvdisasm, program, target, folder):
         wrong.append("no tensor instruction")
     if n.spilled:
         wrong.append("spills")
+    for kernel in json.loads(made.stdout).get("kernels", []):
+        if "loss" in kernel:
+            wrong.append(f"{kernel['name']}: {kernel['loss']}")
     if options.twice:
         subprocess.run([*command, out, "--jobs=1"], check=True, capture_output=True)
         if pathlib.Path(out).read_bytes() != data:

@@ -29,18 +29,57 @@ uint32_t kernel_use_spills(const KernelUse *use)
     return use->spill_stores + use->spill_loads;
 }
 
+typedef struct Uses {
+    Arena *arena;
+    KernelUse *data;
+    size_t capacity, count;
+} Uses;
+
+static KernelUse *add_use(Uses *u, const char *name)
+{
+    u->data = arena_grow(u->arena, u->data, &u->capacity, u->count + 1, sizeof *u->data);
+    u->data[u->count] = (KernelUse){.name = name};
+    return &u->data[u->count++];
+}
+
+/* ptxas info : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ... in the
+ * function 'name', before or behind what else it says of the kernel. */
+static void read_losses(Uses *u, const char *log)
+{
+    static const char loss[] = "Potential Performance Loss: ",
+                      of[] = " in the function '";
+    for (const char *line = log, *end; *line; line = end + (*end == '\n')) {
+        end = line + strcspn(line, "\n");
+        const char *what = strstr(line, loss), *where = what ? strstr(what, of) : NULL;
+        if (what == NULL || what >= end)
+            continue;
+        bool is_named = where != NULL && where < end;
+        const char *name = is_named ? quoted(u->arena, where) : "", *stop = end;
+        if (is_named)
+            stop = where;
+        what += sizeof loss - 1;
+        const char *text = arena_text(u->arena, what, (size_t)(stop - what));
+        KernelUse *use = NULL;
+        for (size_t i = 0; i < u->count; i++) {
+            if (!is_named || strcmp(u->data[i].name, name) == 0) {
+                use = &u->data[i];
+                use->loss = text;
+            }
+        }
+        if (use == NULL)
+            add_use(u, name)->loss = text;
+    }
+}
+
 void assembler_read_log(Arena *a, const char *log, Cubin *out)
 {
-    KernelUse *uses = NULL, *use = NULL;
-    size_t capacity = 0, count = 0;
+    Uses all = {.arena = a};
+    KernelUse *use = NULL;
     for (const char *line = log, *end; *line; line = end + (*end == '\n')) {
         end = line + strcspn(line, "\n");
         const char *entry = strstr(line, "Compiling entry function '");
-        if (entry && entry < end) {
-            uses = arena_grow(a, uses, &capacity, count + 1, sizeof *uses);
-            use = &uses[count++];
-            *use = (KernelUse){.name = quoted(a, entry)};
-        }
+        if (entry && entry < end)
+            use = add_use(&all, quoted(a, entry));
         if (!use)
             continue;
         use->stack += number_before(line, end, " bytes stack frame");
@@ -50,8 +89,9 @@ void assembler_read_log(Arena *a, const char *log, Cubin *out)
         if (used && used < end)
             use->registers = (uint32_t)strtoul(used + 7, NULL, 10);
     }
-    out->uses = uses;
-    out->use_count = count;
+    read_losses(&all, log);
+    out->uses = all.data;
+    out->use_count = all.count;
 }
 
 bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,

@@ -40,6 +40,9 @@ bool cuda_find(Arena *a, const char *folder, AssemblerKind wanted, Cuda *out,
 typedef struct KernelUse {
     const char *name;
     uint32_t registers, stack, spill_stores, spill_loads; /* bytes, but for registers */
+    const char *
+        loss; /* what it calls a potential loss of performance: wgmma that is serialized, setmaxnreg that is
+                         ignored; NULL: none */
 } KernelUse;
 
 /* Bytes that a thread of the kernel spills, stores and loads together. */
@@ -48,7 +51,8 @@ uint32_t kernel_use_spills(const KernelUse *use);
 typedef struct Cubin {
     const void *data;
     size_t bytes;
-    const KernelUse *uses; /* in the order of the log */
+    const KernelUse *
+        uses; /* in the order of the log; of tileiras, those only of which it says something */
     size_t use_count;
     double seconds; /* of processor time that another process took */
 } Cubin;

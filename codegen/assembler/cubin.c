@@ -81,6 +81,10 @@ bool cubin_kernel(Arena *a, const Cubin *cubin, const char *kernel, CubinKernel 
     PlanElfSection all, own, code;
     uint32_t pair[2], threads[3];
     *out = (CubinKernel){.use.name = kernel};
+    for (size_t i = 0; i < cubin->use_count; i++) {
+        if (strcmp(cubin->uses[i].name, kernel) == 0)
+            out->use.loss = cubin->uses[i].loss;
+    }
     if (!plan_elf_is_whole(cubin->data, cubin->bytes, cubin->data) ||
         !plan_elf_find(cubin->data, cubin->bytes, ".nv.info", &all) ||
         !plan_elf_find(cubin->data, cubin->bytes, arena_printf(a, ".nv.info.%s", kernel),

@@ -59,8 +59,11 @@ static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
     size_t log_bytes = 0;
     const char *log = process_read(a, files[2], &log_bytes);
     out->data = process_read(a, files[1], &out->bytes);
-    if (status == 0 && out->data && out->bytes != 0)
+    if (status == 0 && out->data && out->bytes != 0) {
+        if (log != NULL)
+            assembler_read_log(a, log, out);
         return true;
+    }
     *out_error = arena_printf(a, "%s: %s", cuda->tileiras,
                               process_trouble(status, log, "it made no cubin"));
     return false;

@@ -232,8 +232,8 @@ static bool find_cubin(const KernelCache *c, Arena *a, const Text *key, Cubin *o
     Cubin cubin = {0};
     cubin.data = read_bytes(&in, &cubin.bytes);
     cubin.use_count = read_number(&in);
-    /* a use takes five numbers at least */
-    if (in.is_wrong || cubin.use_count > in.left / (5 * sizeof(uint64_t)))
+    /* a use takes six numbers at least */
+    if (in.is_wrong || cubin.use_count > in.left / (6 * sizeof(uint64_t)))
         return false;
     KernelUse *uses = ARENA_ARRAY(a, KernelUse, cubin.use_count + 1);
     for (size_t i = 0; i < cubin.use_count; i++) {
@@ -242,6 +242,8 @@ static bool find_cubin(const KernelCache *c, Arena *a, const Text *key, Cubin *o
         uses[i].stack = (uint32_t)read_number(&in);
         uses[i].spill_stores = (uint32_t)read_number(&in);
         uses[i].spill_loads = (uint32_t)read_number(&in);
+        const char *loss = read_text(&in);
+        uses[i].loss = in.is_wrong || *loss == '\0' ? NULL : loss;
     }
     if (in.is_wrong || in.left != 0)
         return false;
@@ -263,6 +265,8 @@ static int keep_cubin(const KernelCache *c, Arena *a, const Text *key, const Cub
         write_number(&t, u->stack);
         write_number(&t, u->spill_stores);
         write_number(&t, u->spill_loads);
+        const char *loss = u->loss != NULL ? u->loss : "";
+        write_bytes(&t, loss, strlen(loss) + 1);
     }
     return cache_store(a, c->folder, key->data, key->length, t.data, t.length);
 }

@@ -324,6 +324,11 @@ void kernel_report_text(const KernelReport *r, Text *t)
     }
     for (size_t i = 0; i < r->count; i++)
         add_tileir_text(&r->rows[i], t);
+    for (size_t i = 0; i < r->count; i++) {
+        const CodegenCommand *c = r->rows[i].command;
+        if (c != NULL && c->loss != NULL)
+            text_printf(t, "  %s: the assembler says: %s\n", r->rows[i].name, c->loss);
+    }
     bool has_products = false;
     for (size_t i = 0; i < r->count; i++)
         has_products |= r->rows[i].candidates.count > 0;
@@ -378,6 +383,8 @@ static json_t *row_json(const KernelRow *row)
     json_object_set_new(out, "share", json_real(row->time.share));
     json_object_set_new(out, "least_us",
                         json_real(row->time.least_seconds * row->runs * 1e6));
+    if (c != NULL && c->loss != NULL)
+        json_object_set_new(out, "loss", json_string(c->loss));
     if (row->reason != NULL)
         json_object_set_new(out, "reason", json_string(row->reason));
     if (row->candidates.count > 0) {

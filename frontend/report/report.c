@@ -159,6 +159,8 @@ static size_t figures(const CodegenReport *r, Figure *out)
         {"loop_bytes_wide", "of them by 16-byte accesses", r->loop_bytes_wide},
         {"registers_most", "registers of the largest kernel", r->registers_most},
         {"spill_bytes", "spilled bytes", r->spill_bytes},
+        {"lossy_kernels", "kernels of which the assembler says that they lose time",
+         r->lossy_kernels},
         {"cubin_bytes", "cubin bytes", r->cubin_bytes},
         {"emulator_bytes", "emulator object bytes", r->emu_bytes},
     };
