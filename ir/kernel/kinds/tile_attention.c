@@ -206,13 +206,15 @@ static int64_t choose_parts(const KernelDesign *d, const KernelConfig *c)
     return parts;
 }
 
-/* ptxas for sm_80 and for sm_100 has no registers left for 64 columns beside sums of 128. */
+/* ptxas for sm_80, sm_100 and sm_90 without its wgmma has no registers left for 64 columns beside sums of 128. */
 static int64_t most_columns(const KernelDesign *d, int64_t columns)
 {
     enum { CROWDED = 32 };
-    bool is_crowded =
-        depth_of(d->plan.attention) > 64 && (!target_has(d->target, FEATURE_STMATRIX) ||
-                                             target_has(d->target, FEATURE_TCGEN05));
+    const Target *t = d->target;
+    bool lacks_wgmma = target_has(t, FEATURE_WGMMA) && !target_has(t, FEATURE_WARPGROUP),
+         is_crowded = depth_of(d->plan.attention) > 64 &&
+                      (!target_has(t, FEATURE_STMATRIX) ||
+                       target_has(t, FEATURE_TCGEN05) || lacks_wgmma);
     return is_crowded && columns > CROWDED ? CROWDED : columns;
 }
 
