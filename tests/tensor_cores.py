@@ -5,7 +5,7 @@
 
 Each program is compiled for each target without libraries, with the OPTIONs of gxc, and all of its file is read: the
 kernels of ptxas and those of CUDA Tile IR beside them. A row says how many kernels it has, which instructions multiply
-matrices and how many of them, what is stored to and loaded from local memory, and how many kernels are by Tile IR.
+matrices and how many of them, how many tiles are loaded by TMA, what is stored to and loaded from local memory, and how many kernels are by Tile IR.
 Exit 1 if a program has no such instruction, or spills, or if the assembler says that a kernel loses time (wgmma that
 is serialized), or if it cannot be compiled. A folder with a kernels.json, a rate for
 each program, may be read in part: --rates. --without: programs that multiply no matrices. --twice: compiled again
@@ -26,6 +26,7 @@ import tempfile
 
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
 TENSOR = re.compile(r"(UTC)?[A-Z]*MMA$")
+TMA = "UTMALDG"
 BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 ALIGNMENT = 256  # of an image in .gxc.images
 
@@ -63,7 +64,7 @@ def codes(data):
 
 class Count:
     def __init__(self):
-        self.kernels = self.images = self.spilled = 0
+        self.kernels = self.images = self.spilled = self.tma = 0
         self.tensor = collections.Counter()
 
     def add(self, text):
@@ -71,6 +72,8 @@ class Count:
             name, *rest = opcode.split(".")
             if TENSOR.match(name):
                 self.tensor[name] += 1
+            elif name == TMA:
+                self.tma += 1
             elif name in ("STL", "LDL"):
                 self.spilled += next((BYTES[r] for r in rest if r in BYTES), 4)
 
@@ -113,7 +116,7 @@ def check(options, nvdisasm, program, target, folder):
         return "", made.stderr.strip() or f"exit {made.returncode}"
     data = pathlib.Path(out).read_bytes()
     n = count(nvdisasm, data, folder)
-    tensor = " ".join(f"{name} {k}" for name, k in sorted(n.tensor.items())) or "-"
+    tensor = " ".join(f"{name} {k}" for name, k in [*sorted(n.tensor.items()), (TMA, n.tma)] if k) or "-"
     row = f"{n.kernels:3} kernels  {tensor:24} {n.spilled:6} spilled  {n.images} by Tile IR"
     wrong = []
     if not n.tensor and program.stem not in options.without.split(","):
