@@ -11,8 +11,9 @@
  * Padding multiplies zeros by the least scale, which is no NaN: it adds nothing. A dot of too few
  * tiles for the GPU is split along k, into sums of f32 that are added up.
  *
- * Tensor cores read no sign of f8e4m3fn scales: a dot is the library's only where they are known to have none, as
- * quantisation makes them.
+ * Tensor cores read no sign of f8e4m3fn scales. Where one is not known to have none, as what quantisation makes has
+ * none, values take the signs of their block's scale first:
+ *   lp = select(lp scale < 0, -lp, lp)     ls = abs(ls)
  *
  * Needs: nothing. Keeps: values, up to the order of sums. Ends: what a rule makes, no rule takes,
  * but for a scaled-dot that is split, which is marked. */
@@ -183,21 +184,34 @@ static bool is_graph(const Rewriter *r, Instruction *call)
     return possible;
 }
 
-static bool scales_have_no_sign(const Dot *dot)
+/* x with the sign of each block's scale, [.., K] and [.., K / block]. */
+static Instruction *take_signs(Rewriter *r, Instruction *x, Instruction *scale)
 {
-    return value_is_not_negative(dot->scale[0]) && value_is_not_negative(dot->scale[1]);
+    const Shape *s = scale->shape, *whole = x->shape,
+                *blocks = blocked(r, whole, s->dims[s->rank - 1], whole->dtype);
+    Instruction *wide = convert(r, scale, DT_F32);
+    Instruction *below =
+        rw_binary(r, OP_COMPARE, shape_with_dtype(r->m->intern, s, DT_PRED), wide,
+                  rw_splat(r, wide->shape, 0));
+    inst_set_int(below, ATTR_DIRECTION, DIRECTION_LT);
+    x = rw_reshape(r, blocks, x);
+    Instruction *parts[3] = {
+        spread(r, below, shape_with_dtype(r->m->intern, blocks, DT_PRED)),
+        rw_unary(r, OP_NEGATE, blocks, x), x};
+    return rw_reshape(r, whole, rw_add(r, OP_SELECT, blocks, 3, parts));
 }
 
 /* NULL: no library makes it. */
 static Instruction *library_matmul(Rewriter *r, const Dot *dot, const Shape *result)
 {
-    if (!fits_library(r->cx, dot, result->dtype) || !scales_have_no_sign(dot))
+    if (!fits_library(r->cx, dot, result->dtype))
         return NULL;
     const BlockScaledDot *d = &dot->d;
     uint32_t lead = d->has_batch ? 1 : 0;
     int64_t columns = round_up(d->blocks, SCALE_TILE_COLUMNS);
     int64_t sizes[3] = {d->batch, 0, 0}, free_size[2] = {d->m, d->n};
     Instruction *operands[5];
+    uint32_t signs = 0;
     for (int i = 0; i < 2; i++) {
         sizes[lead] = round_up(free_size[i], SCALE_TILE_ROWS);
         sizes[lead + 1] = columns * d->block;
@@ -206,7 +220,13 @@ static Instruction *library_matmul(Rewriter *r, const Dot *dot, const Shape *res
         sizes[lead + 1] = d->blocks;
         Instruction *scale = scaled_resize(r, dot->scale[i], sizes);
         sizes[lead + 1] = columns;
-        operands[2 + i] = swizzle(r, scaled_resize(r, scale, sizes));
+        scale = scaled_resize(r, scale, sizes);
+        if (!value_is_not_negative(dot->scale[i])) {
+            operands[i] = take_signs(r, operands[i], scale);
+            scale = rw_unary(r, OP_ABS, scale->shape, scale);
+            signs++;
+        }
+        operands[2 + i] = swizzle(r, scale);
     }
     uint32_t count = 4;
     if (dot->factor != NULL)
@@ -220,6 +240,7 @@ static Instruction *library_matmul(Rewriter *r, const Dot *dot, const Shape *res
     else if (!is_graph(r, call))
         return NULL;
     r->cx->counts.block_scaled_matmuls++;
+    r->cx->counts.block_scaled_signs += signs;
     sizes[lead] = d->m;
     sizes[lead + 1] = d->n;
     return rw_reshape(r, result, scaled_resize(r, call, sizes));
@@ -330,42 +351,19 @@ static Instruction *library_scaled_dot(Rewriter *r, Instruction *inst)
     return describe_scaled_dot(inst, &dot) ? library_matmul(r, &dot, inst->shape) : NULL;
 }
 
-static void count_signed(const Module *m, PassContext *cx)
-{
-    for (uint32_t c = 0; c < m->computation_count; c++) {
-        const Computation *comp = m->computations[c];
-        for (uint32_t i = 0; i < comp->instruction_count; i++) {
-            const Instruction *inst = comp->instructions[i];
-            Dot dot;
-            cx->counts.block_scaled_signed +=
-                inst != NULL && inst->op == OP_SCALED_DOT &&
-                describe_scaled_dot(inst, &dot) &&
-                fits_library(cx, &dot, inst->shape->dtype) && !scales_have_no_sign(&dot);
-        }
-    }
-}
-
 static const Rule rules_block_scaled[] = {
     {OP_CUSTOM_CALL, "quantize", quantize},
     {OP_CUSTOM_CALL, "dequantize", dequantize},
     {OP_CUSTOM_CALL, "block_scaled_dot", block_scaled_dot},
     {OP_SCALED_DOT, "library_scaled_dot", library_scaled_dot},
-    {0},
-};
-
-/* what no library makes */
-static const Rule rules_own[] = {
     {OP_SCALED_DOT, "split_scaled_dot", split_scaled_dot},
     {0},
 };
 
 bool pass_block_scaled(Module *m, PassContext *cx)
 {
-    static const Rule *const of_library[] = {rules_block_scaled}, *const of_own[] = {
-                                                                      rules_own};
-    bool changed = rewrite_all(m, cx, of_library, 1);
-    count_signed(m, cx);
-    changed |= rewrite_all(m, cx, of_own, 1);
+    static const Rule *const tables[] = {rules_block_scaled};
+    bool changed = rewrite_all(m, cx, tables, sizeof tables / sizeof *tables);
     if (changed)
         module_sort(m);
     return changed;
