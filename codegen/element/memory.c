@@ -82,10 +82,9 @@ static unsigned access_units(Emit *e, const IndexExpr *element, const Packing *p
         return 1;
     const IndexExpr *first =
         ix_replace(e->ix, element, lane->kind, (uint32_t)lane->value, ix_const(e->ix, 0));
-    int64_t divisor = ix_divisor(first);
     unsigned units = e->lanes * p->units;
     while (units > 1 && (units * p->unit_bytes > ACCESS_MOST_BYTES || units > 16 ||
-                         (divisor * p->units) % units != 0))
+                         !ix_is_multiple(first, units / p->units)))
         units /= 2;
     return units;
 }
@@ -100,7 +99,7 @@ static bool lanes_fill_bytes(Emit *e, const IndexExpr *element, const Packing *p
         return false;
     const IndexExpr *first =
         ix_replace(e->ix, element, lane->kind, (uint32_t)lane->value, ix_const(e->ix, 0));
-    return ix_divisor(first) % e->lanes == 0;
+    return ix_is_multiple(first, e->lanes);
 }
 
 static unsigned packed_align(Emit *e, unsigned bytes)

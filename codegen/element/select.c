@@ -19,7 +19,7 @@ static bool holds_for_all(Emit *e, const IndexExpr *x, Range range)
         ix_replace(e->ix, x, lane->kind, (uint32_t)lane->value, ix_const(e->ix, 0));
     bool above = x->range.lo >= range.lo || range.lo % lanes == 0;
     bool below = x->range.hi <= range.hi || (range.hi + 1) % lanes == 0;
-    return above && below && ix_divisor(first) % lanes == 0;
+    return above && below && ix_is_multiple(first, lanes);
 }
 
 bool select_is_uniform(Emit *e, const Instruction *inst, const IndexExpr *const *index)

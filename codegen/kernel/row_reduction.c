@@ -18,19 +18,30 @@ typedef struct Stage {
 void rows_for_columns(Rows *r, bool in_order, DistributionFn *body, const void *user,
                       LLVMValueRef *carried, unsigned count)
 {
+    bool keeps = r->keeps && !in_order;
     Distribution s = {.thread = r->thread,
                       .threads = r->group,
-                      .items = r->plan->columns / r->lanes,
+                      .items = reduction_accesses(r->plan, r->width),
                       .in_order = in_order,
-                      .kept = r->keeps && !in_order ? &r->kept : NULL};
-    r->e->lanes = r->lanes;
+                      .kept = keeps ? &r->kept : NULL};
+    r->lanes = r->e->lanes = r->width;
     distribute_items(r->e, &s, body, user, carried, count);
-    r->e->lanes = 1;
+    r->lanes = r->e->lanes = 1;
+    s.items = reduction_ends(r->plan, r->width);
+    s.kept = keeps ? &r->kept_ends : NULL;
+    r->at_ends = true;
+    if (s.items != 0)
+        distribute_items(r->e, &s, body, user, carried, count);
+    r->at_ends = false;
 }
 
 const IndexExpr *rows_column(const Rows *r, const IndexExpr *item)
 {
-    return ix_add(r->e->ix, ix_mul(r->e->ix, item, r->lanes), emit_lane(r->e));
+    IndexContext *ix = r->e->ix;
+    if (r->at_ends)
+        return reduction_end_column(ix, r->plan, r->width, r->row, item);
+    return ix_add(ix, reduction_access_column(ix, r->plan, r->width, r->row, item),
+                  emit_lane(r->e));
 }
 
 /* -- reductions ------------------------------------------------------------------------------------ */
@@ -127,7 +138,7 @@ static void combine_lanes(Rows *r, const Reducer *reducer, const Team *team,
 /* Threads of a row that have columns. */
 static uint32_t active_threads(const Rows *r)
 {
-    int64_t items = r->plan->columns / r->lanes;
+    int64_t items = reduction_accesses(r->plan, r->width);
     return items < r->group ? (uint32_t)items : r->group;
 }
 
@@ -282,7 +293,8 @@ Rows rows_begin(const EmitterInput *in)
     const KernelConfig *c = &in->design->config;
     Rows r = {.in = in,
               .plan = in->design->plan.reduction,
-              .lanes = (uint32_t)c->lanes.data[0],
+              .width = (uint32_t)c->lanes.data[0],
+              .lanes = 1,
               .group = (uint32_t)c->group,
               .keeps = c->keep_row};
     r.e = emitter_begin(in);

@@ -12,15 +12,17 @@ typedef struct Rows {
     const ReductionPlan *plan;
     Kernel *k;
     Emit *e;
-    uint32_t lanes;        /* columns of an access */
+    uint32_t width;        /* columns of an access */
+    uint32_t lanes;        /* of what is walked over now: `width`, or 1 */
     uint32_t group;        /* threads of a row */
     LLVMValueRef thread;   /* index: number in the group */
     LLVMValueRef number;   /* i32: the same */
     LLVMValueRef local;    /* i32: number of the group */
     LLVMValueRef in_range; /* i1: the row exists; NULL: always */
     const IndexExpr *row;
-    bool keeps; /* what it reads of the row, in registers */
-    DistributionKept kept;
+    bool keeps;   /* what it reads of the row, in registers */
+    bool at_ends; /* those of the row are walked over now, not its accesses */
+    DistributionKept kept, kept_ends;
 } Rows;
 
 /* The kernel without code, and this thread's index in its group; the row is not set yet. */

@@ -20,7 +20,7 @@ typedef struct TwoWay {
 /* Index of a sum among those of a thread: [items][count][lanes]. */
 static uint32_t carried_index(const TwoWay *t, uint32_t item, uint32_t sum)
 {
-    return (item * t->count + sum) * t->rows.lanes;
+    return (item * t->count + sum) * t->rows.width;
 }
 
 static uint32_t carried_count(const TwoWay *t)
@@ -220,16 +220,16 @@ Kernel *emitter_two_way_reduction(const EmitterInput *in)
                       .sums = ARENA_ARRAY(in->arena, Reducer, p->sum_count)},
            *t = &two_way;
     Rows *r = &t->rows;
-    int64_t items = p->columns / r->lanes;
+    int64_t items = p->columns / r->width;
     t->items = (uint32_t)ceil_div(items, r->group);
     t->base = ARENA_ARRAY(in->arena, uint32_t, p->sum_count);
     t->carried = ARENA_ARRAY(in->arena, LLVMValueRef, carried_count(t));
     r->keeps = true;
     for (uint32_t i = 0; i < t->count; i++) {
         reducer_begin(&t->sums[i], r->e, p->sums[i]);
-        for (uint32_t n = 0; n < t->items * r->lanes; n++)
+        for (uint32_t n = 0; n < t->items * r->width; n++)
             reducer_start(&t->sums[i],
-                          &t->carried[carried_index(t, n / r->lanes, i) + n % r->lanes]);
+                          &t->carried[carried_index(t, n / r->width, i) + n % r->width]);
     }
     walk_rows(t, t->carried);
     r->kept = (DistributionKept){NULL};

@@ -485,14 +485,31 @@ const IndexExpr *ix_replace(IndexContext *cx, const IndexExpr *e, IxKind kind,
     return rewrite(cx, e, replace_numbered, &n);
 }
 
-int64_t ix_divisor(const IndexExpr *e)
+/* A term of the sum that is x mod c, some multiple of it, where that differs from the same multiple of x by a multiple
+ * of `of`; NULL: none. */
+static const Term *sum_remainder(const Sum *s, int64_t of)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Term *t = &s->terms[i];
+        if (t->expr->kind == IX_MOD && mul_bound(t->factor, t->expr->value) % of == 0)
+            return t;
+    }
+    return NULL;
+}
+
+bool ix_is_multiple(const IndexExpr *e, int64_t of)
 {
     Sum s = {.count = 0};
     sum_add(&s, e, 1);
-    int64_t g = s.constant;
+    for (const Term *t = sum_remainder(&s, of); t != NULL; t = sum_remainder(&s, of)) {
+        Term whole = *t;
+        sum_term(&s, whole.expr, -whole.factor);
+        sum_add(&s, whole.expr->a, whole.factor);
+    }
+    bool is_multiple = s.constant % of == 0;
     for (uint32_t i = 0; i < s.count; i++)
-        g = gcd(g, s.terms[i].factor);
-    return g < 0 ? -g : g;
+        is_multiple &= s.terms[i].factor % of == 0;
+    return is_multiple;
 }
 
 /* -- memory order ------------------------------------------------------------------------ */

@@ -108,8 +108,8 @@ const IndexExpr *ix_replace(IndexContext *cx, const IndexExpr *e, IxKind kind,
 void index_map_apply(IndexContext *cx, const IndexMap *map, const IndexExpr *const *dims,
                      const IndexExpr *const *symbols, const IndexExpr *const *runtimes,
                      const IndexExpr **results, const IndexExpr **constraints);
-/* The largest known divisor of all values (0 for the constant 0). */
-int64_t ix_divisor(const IndexExpr *e);
+/* It is known that `of` > 0 divides all values. */
+bool ix_is_multiple(const IndexExpr *e, int64_t of);
 const char *ix_text(Arena *a, const IndexExpr *e);         /* (d0 floordiv 4) + s0 * 2 */
 const char *index_map_text(Arena *a, const IndexMap *map); /* for tests and dumps */
 

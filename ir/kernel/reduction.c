@@ -403,3 +403,55 @@ uint32_t reduction_splits_together(uint32_t splits, uint32_t values)
         n *= 2;
     return n;
 }
+
+/* -- accesses of several columns -------------------------------------------------------------------- */
+
+/* The last of them that may be one is left out where rows begin at their latest. */
+int64_t reduction_accesses(const ReductionPlan *p, int64_t lanes)
+{
+    int64_t left = p->columns % lanes;
+    return p->columns / lanes - (left != 0 && left != lanes - 1);
+}
+
+int64_t reduction_ends(const ReductionPlan *p, int64_t lanes)
+{
+    return p->columns - reduction_accesses(p, lanes) * lanes;
+}
+
+/* Columns before a row's first access: row * columns and they are a multiple of `lanes`. */
+static const IndexExpr *columns_before(IndexContext *cx, const ReductionPlan *p,
+                                       int64_t lanes, const IndexExpr *row)
+{
+    int64_t more = (lanes - p->columns % lanes) % lanes;
+    return ix_mod(cx, ix_mul(cx, row, more), lanes);
+}
+
+const IndexExpr *reduction_access_column(IndexContext *cx, const ReductionPlan *p,
+                                         int64_t lanes, const IndexExpr *row,
+                                         const IndexExpr *access)
+{
+    return ix_add(cx, columns_before(cx, p, lanes, row), ix_mul(cx, access, lanes));
+}
+
+/* Those that do not stand before the accesses stand behind them. */
+const IndexExpr *reduction_end_column(IndexContext *cx, const ReductionPlan *p,
+                                      int64_t lanes, const IndexExpr *row,
+                                      const IndexExpr *end)
+{
+    const IndexExpr *before = columns_before(cx, p, lanes, row);
+    const IndexExpr *beyond = ix_add(cx, end, ix_mul(cx, before, -1));
+    const IndexExpr *is_behind = ix_floordiv(
+        cx, ix_add(cx, beyond, ix_const(cx, 2 * lanes)), 2 * lanes); /* 0 or 1 */
+    int64_t between = reduction_accesses(p, lanes) * lanes;
+    return ix_add(cx, end, ix_mul(cx, is_behind, between));
+}
+
+bool reduction_may_have_ends(const ReductionPlan *p)
+{
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        const Instruction *hero = p->heroes[h];
+        if (!computation_is_simple(inst_called(hero, 0), hero->operand_count / 2))
+            return false;
+    }
+    return p->sum_count == 0;
+}

@@ -49,6 +49,21 @@ int64_t reduction_sum_blocks(const ReductionPlan *plan);
 /* An array of rows and columns summed over so many rows each: the last of them may be fewer. */
 bool reduction_is_column_sum(const Instruction *inst);
 
+/* Accesses of `lanes` columns, side by side. Where they do not divide the columns, they begin at the first column whose
+ * element lies at a multiple of `lanes`, which differs from row to row; the columns before and behind them are ends,
+ * always as many, at most 2 (lanes - 1), and read one by one. */
+int64_t reduction_accesses(const ReductionPlan *p, int64_t lanes);
+int64_t reduction_ends(const ReductionPlan *p, int64_t lanes);
+/* The first column of an access; the column of an end. */
+const IndexExpr *reduction_access_column(IndexContext *cx, const ReductionPlan *p,
+                                         int64_t lanes, const IndexExpr *row,
+                                         const IndexExpr *access);
+const IndexExpr *reduction_end_column(IndexContext *cx, const ReductionPlan *p,
+                                      int64_t lanes, const IndexExpr *row,
+                                      const IndexExpr *end);
+/* Accesses may leave out ends: no reduction asks for its elements in order. */
+bool reduction_may_have_ends(const ReductionPlan *p);
+
 /* How many heroes from `first` on are made together: those of its stage, as long as their accumulators, in
  * *values, are no more than `carried`; at least one. */
 uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried,

@@ -38,7 +38,7 @@ bool tile_is_vector(const TileProgram *p, const TileOp *op, uint32_t dim, uint32
         return true;
     if (!ix_stride(linear, IX_SYMBOL, 0, &stride) || stride != 1)
         return false;
-    return ix_divisor(ix_replace(ix, linear, IX_SYMBOL, 0, ix_const(ix, 0))) % size == 0;
+    return ix_is_multiple(ix_replace(ix, linear, IX_SYMBOL, 0, ix_const(ix, 0)), size);
 }
 
 uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,

@@ -1,11 +1,13 @@
 /* Row reductions: a group of threads - a part of a warp, or several warps - reduces each row with shuffles and,
  * between warps, shared memory; all of them then know the result. Small rows share a block. */
+#include "ir/base/divide.h"
 #include "ir/kernel/kinds/rows.h"
 
 #define ROW_THREADS 128   /* of a block, where rows take few */
 #define ROW_ITEMS 4       /* accesses of a thread in a row, where the row has enough */
 #define ROW_LIGHT_CODE 24 /* instructions */
 #define ROW_CARRIED 16
+#define ROW_LEAST_ACCESSES 8  /* of a row, for those that leave ends */
 #define ROW_LARGE_GROUP 512   /* much code needs more registers than larger blocks have */
 #define ROW_KEEPING_GROUP 256 /* larger ones wait longer than reading a row again takes */
 #define ROW_KEPT_VALUES                                                                  \
@@ -51,7 +53,8 @@ bool rows_are_plain(const Instruction *fusion, const ReductionPlan *p)
     return are_plain;
 }
 
-int64_t rows_lanes(const KernelDesign *d)
+/* Those of the widest accesses of arrays that have all columns. */
+static int64_t widest_lanes(const KernelDesign *d)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
@@ -66,8 +69,13 @@ int64_t rows_lanes(const KernelDesign *d)
             continue;
         arrays[count++] = inst->shape;
     }
-    int64_t lanes = access_lanes(arrays, count);
-    while (lanes > 1 && p->columns % lanes != 0)
+    return access_lanes(arrays, count);
+}
+
+int64_t rows_lanes(const KernelDesign *d)
+{
+    int64_t lanes = widest_lanes(d);
+    while (lanes > 1 && d->plan.reduction->columns % lanes != 0)
         lanes /= 2;
     return lanes;
 }
@@ -75,7 +83,7 @@ int64_t rows_lanes(const KernelDesign *d)
 static int64_t choose_group(const KernelDesign *d, int64_t lanes)
 {
     const ReductionPlan *p = d->plan.reduction;
-    int64_t items = p->columns / lanes;
+    int64_t items = reduction_accesses(p, lanes);
     if (items <= TARGET_WARP)
         return power_of_two(items, 1, TARGET_WARP);
     bool is_few = p->rows < 2 * (int64_t)target_multiprocessors(d->target);
@@ -96,7 +104,8 @@ static int64_t choose_block(const KernelDesign *d, int64_t group)
 
 int64_t rows_thread_columns(const ReductionPlan *p, int64_t lanes, int64_t group)
 {
-    return (p->columns / lanes + group - 1) / group * lanes;
+    return ceil_div(reduction_accesses(p, lanes), group) * lanes +
+           ceil_div(reduction_ends(p, lanes), group);
 }
 
 /* The columns are walked over more than once, and those of a thread fit into its registers. */
@@ -105,12 +114,13 @@ static bool may_keep(const KernelDesign *d, int64_t lanes, int64_t group)
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
     int64_t columns = rows_thread_columns(p, lanes, group), arrays = 0;
+    int64_t values = columns / lanes * lanes; /* an end more does not matter */
     if (p->stage[p->hero_count - 1] == 0 && !p->has_full)
         return false;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
         arrays += inst->op == OP_PARAMETER &&
                   shape_elements(inst->shape) >= p->rows * p->columns;
-    return columns * arrays <= ROW_KEPT_VALUES &&
+    return values * arrays <= ROW_KEPT_VALUES &&
            columns * comp->instruction_count <= ROW_KEPT_CODE &&
            fusion_is_plain(comp, p->heroes, p->hero_count);
 }
@@ -123,10 +133,9 @@ static int64_t keeping_group(const KernelDesign *d, int64_t lanes, int64_t group
     return helps ? 2 * group : group;
 }
 
-void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
+/* What else follows from the lanes. */
+static void configure_lanes(const KernelDesign *d, KernelConfig *c)
 {
-    if (config_lacks(c, KERNEL_KEY_LANES))
-        config_set_lanes(d->arena, c, rows_lanes(d));
     if (config_lacks(c, KERNEL_KEY_GROUP))
         c->group = keeping_group(d, c->lanes.data[0], choose_group(d, c->lanes.data[0]));
     if (config_lacks(c, KERNEL_KEY_BLOCK))
@@ -135,6 +144,26 @@ void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
         c->keep_row = may_keep(d, c->lanes.data[0], c->group);
     if (config_lacks(c, KERNEL_KEY_CARRIED))
         c->carried = ROW_CARRIED;
+}
+
+/* Rows that the widest accesses do not divide: whether their ends, one by one, cost less than narrower accesses. */
+void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
+{
+    bool is_open = config_lacks(c, KERNEL_KEY_LANES);
+    int64_t lanes = is_open ? rows_lanes(d) : 0, widest = is_open ? widest_lanes(d) : 0;
+    KernelConfig wide = *c;
+    double seconds, wide_seconds;
+    if (is_open)
+        config_set_lanes(d->arena, c, lanes);
+    configure_lanes(d, c);
+    if (lanes == widest || !reduction_may_have_ends(d->plan.reduction) ||
+        reduction_accesses(d->plan.reduction, widest) < ROW_LEAST_ACCESSES)
+        return;
+    config_set_lanes(d->arena, &wide, widest);
+    configure_lanes(d, &wide);
+    if (design_seconds(d, c, &seconds) && design_seconds(d, &wide, &wide_seconds) &&
+        wide_seconds <= seconds)
+        *c = wide;
 }
 
 /* -- design --------------------------------------------------------------------------------------- */
@@ -167,8 +196,11 @@ const char *rows_group_refused(const KernelDesign *d)
         wrong = block_refused(d);
     if (wrong != NULL)
         return wrong;
-    if (p->columns % c->lanes.data[0] != 0)
+    if (p->columns % c->lanes.data[0] != 0 && !reduction_may_have_ends(p))
         return refuse_text(d, "\"lanes\" %lld must divide the %lld columns",
+                           (long long)c->lanes.data[0], (long long)p->columns);
+    if (reduction_accesses(p, c->lanes.data[0]) < 1)
+        return refuse_text(d, "\"lanes\" %lld are too many for %lld columns",
                            (long long)c->lanes.data[0], (long long)p->columns);
     if ((c->group & (c->group - 1)) != 0 || c->block % c->group != 0)
         return refuse_text(d,

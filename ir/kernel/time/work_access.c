@@ -263,9 +263,9 @@ static uint32_t access_width(WorkBuilder *b, const IndexExpr *e, int64_t bits,
     *is_together = true;
     const IndexExpr *first =
         ix_replace(b->ix, e, IX_RUNTIME, (uint32_t)b->lane->value, ix_const(b->ix, 0));
-    int64_t divisor = ix_divisor(first);
     uint32_t width = b->lanes;
-    while (width > 1 && (width * bits > 8 * ACCESS_BYTES || divisor % width != 0))
+    while (width > 1 &&
+           (width * bits > 8 * ACCESS_BYTES || !ix_is_multiple(first, width)))
         width /= 2;
     return width;
 }

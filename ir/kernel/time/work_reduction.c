@@ -34,14 +34,16 @@ double work_reduction_bytes(const Instruction *reduction)
 typedef struct Reduction {
     WorkBuilder *b;
     const ReductionPlan *plan;
-    const IndexExpr *row; /* of lane 0 */
-    bool rows_have_lanes; /* the lanes are rows, else columns */
-    uint32_t lanes;
+    const IndexExpr *row;    /* of lane 0 */
+    bool rows_have_lanes;    /* the lanes are rows, else columns */
+    uint32_t width, lanes;   /* of an access; of what is walked over now */
+    bool at_ends;            /* those of a row, not its accesses */
     uint32_t first, count;   /* heroes of the stage that is walked */
     bool keeps;              /* walks are written out, and remember what they read */
     uint32_t group;          /* threads that share a row */
     uint32_t overlap;        /* rounds that are under way at once */
     const IndexExpr *thread; /* number in the group */
+    const IndexExpr *end;    /* the same of a thread that has an end */
 } Reduction;
 
 /* The results with an element for each item; those of columns that need no hero are stored as the first stage is
@@ -51,6 +53,15 @@ static bool is_stored(const Reduction *r, uint32_t result, bool stores)
     const Shape *s = fusion_result(r->b->fusion, result).shape;
     bool early = r->rows_have_lanes && r->plan->is_early[result];
     return reduction_is_full(r->plan, s) && (stores ? !early : early && r->first == 0);
+}
+
+static const IndexExpr *column_of(const Reduction *r, const IndexExpr *item)
+{
+    WorkBuilder *b = r->b;
+    if (r->at_ends)
+        return reduction_end_column(b->ix, r->plan, r->width, r->row, item);
+    return ix_add(b->ix, reduction_access_column(b->ix, r->plan, r->width, r->row, item),
+                  work_lane(b));
 }
 
 /* Item `item` of a walk: what the heroes of the stage read there, and the results that have an element for it and
@@ -63,7 +74,7 @@ static double walk_item(Reduction *r, const IndexExpr *item, bool stores)
     if (r->rows_have_lanes)
         row = ix_add(b->ix, row, work_lane(b));
     else
-        column = ix_add(b->ix, ix_mul(b->ix, item, r->lanes), work_lane(b));
+        column = column_of(r, item);
     for (uint32_t h = r->first; !stores && h < r->first + r->count; h++) {
         const Instruction *hero = r->plan->heroes[h];
         reduction_operand_index(b->ix, hero, row, column, at);
@@ -81,11 +92,10 @@ static double walk_item(Reduction *r, const IndexExpr *item, bool stores)
     return r->rows_have_lanes ? carried : carried * r->lanes;
 }
 
-/* All items of a row, shared out among the threads of the group. */
-static void walk(Reduction *r, bool stores)
+/* Items of a row, shared out among the threads of the group. */
+static void walk_items(Reduction *r, int64_t items, bool stores)
 {
     WorkBuilder *b = r->b;
-    int64_t items = r->plan->columns / (r->rows_have_lanes ? 1 : r->lanes);
     int64_t rounds = (items + r->group - 1) / r->group;
     work_set_lanes(b, r->lanes);
     if (r->keeps) {
@@ -101,6 +111,35 @@ static void walk(Reduction *r, bool stores)
         work_loop_end(b, walk_item(r, item, stores));
     }
     work_set_lanes(b, 1);
+}
+
+/* One by one, by the first of the group's threads. */
+static void walk_ends(Reduction *r, int64_t ends, bool stores)
+{
+    WorkBuilder *b = r->b;
+    double part = r->group > TARGET_WARP ? (double)TARGET_WARP / r->group : 1;
+    bool keeps = r->keeps && !stores;
+    WorkPart before = keeps ? work_predicate_begin(b, part) : work_part_begin(b, part);
+    b->keeps_values = keeps;
+    r->at_ends = true;
+    r->lanes = 1;
+    for (int64_t i = 0; i < ends; i += r->group)
+        walk_item(r, ix_add(b->ix, r->end, ix_const(b->ix, i)), stores);
+    r->lanes = r->width;
+    r->at_ends = false;
+    b->keeps_values = false;
+    work_wait(b, 0);
+    work_part_end(b, before);
+}
+
+/* All items of a row. */
+static void walk(Reduction *r, bool stores)
+{
+    int64_t width = r->rows_have_lanes ? 1 : r->width;
+    int64_t ends = reduction_ends(r->plan, width);
+    walk_items(r, reduction_accesses(r->plan, width), stores);
+    if (ends != 0)
+        walk_ends(r, ends, stores);
 }
 
 static void store_rows(Reduction *r, double part)
@@ -148,10 +187,11 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
 {
     const ReductionPlan *p = d->plan.reduction;
     const KernelConfig *c = &d->config;
-    int64_t rows = c->block / c->group, items = p->columns / c->lanes.data[0];
+    int64_t rows = c->block / c->group, items = reduction_accesses(p, c->lanes.data[0]);
     WorkBuilder *b = work_begin(d);
     Reduction r = {.b = b,
                    .plan = p,
+                   .width = (uint32_t)c->lanes.data[0],
                    .lanes = (uint32_t)c->lanes.data[0],
                    .keeps = c->keep_row,
                    .overlap = UNROLLED,
@@ -162,6 +202,9 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
     r.thread =
         work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = c->group},
                         items < c->group ? items : c->group);
+    int64_t ends = reduction_ends(p, r.width);
+    r.end = work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = c->group},
+                            ends < c->group ? ends : c->group);
     work_instructions(b, (OpCost){.alu = 3}, 1);
     double words = 0;
     for (r.first = 0; r.first < p->hero_count; r.first += r.count) {
@@ -190,9 +233,7 @@ static void add_columns(Reduction *r)
     work_set_lanes(b, r->lanes);
     for (int64_t i = 0; i < rounds; i++) {
         const IndexExpr *item = ix_add(b->ix, r->thread, ix_const(b->ix, i * r->group));
-        const IndexExpr *column =
-            ix_add(b->ix, ix_mul(b->ix, item, r->lanes), work_lane(b));
-        const IndexExpr *at[2] = {r->row, column};
+        const IndexExpr *at[2] = {r->row, column_of(r, item)};
         for (uint32_t h = 0; h < p->sum_count; h++) {
             work_element(b, p->sums[h]->operands[0], at);
             work_combine(b, p->sums[h], r->lanes);
@@ -238,6 +279,7 @@ void work_two_way_reduction(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     Reduction r = {.b = b,
                    .plan = p,
+                   .width = (uint32_t)c->lanes.data[0],
                    .lanes = (uint32_t)c->lanes.data[0],
                    .keeps = true,
                    .overlap = 1,
@@ -303,6 +345,7 @@ void work_column_reduction(const KernelDesign *d, KernelWork *out)
     WorkBuilder *b = work_begin(d);
     Reduction r = {.b = b,
                    .plan = p,
+                   .width = (uint32_t)c->lanes.data[0],
                    .lanes = (uint32_t)c->lanes.data[0],
                    .rows_have_lanes = true,
                    .overlap = c->unroll > 1 ? (uint32_t)c->unroll : UNROLLED,
