@@ -8,6 +8,8 @@
  *       q = f32[8,16] reduce(exp(b - c), 0), add
  *       m = f32[8] reduce(p, -inf), maximum    s = f32[8] reduce(q * exp(c - m), 0), add
  *
+ * Sums of products with x are made of their pieces', too, so that they need no other kernel that reads it.
+ *
  * In m's place may stand what is 0 where m is not finite. A piece of which all is -inf has the sum 0, as it would
  * have less any number, so c is the least number there; one with inf has inf, and c is the largest: then the
  * factors, and with them s, are 0, inf or NaN as those of the row.
@@ -47,6 +49,9 @@ typedef struct Split {
     PassContext *cx;
     Instruction **forward; /* [instruction id] what stands for it */
     Pieces *pieces;        /* [instruction id] of a maximum */
+    int64_t *piece; /* [instruction id] elements of one of its rows; 0: it is not cut */
+    bool *waits;    /* [instruction id] for the largest of a row that is cut */
+    uint32_t count; /* of instructions that were there before */
     bool changed;
 } Split;
 
@@ -167,9 +172,12 @@ static Instruction *exponential_less(Rewriter *r, Instruction *x, Instruction *l
                     rw_binary(r, OP_SUBTRACT, x->shape, x, along));
 }
 
-/* [rows, columns] as [rows, pieces, piece] */
-static Instruction *cut(Rewriter *r, Instruction *x, int64_t piece)
+/* [rows, columns] as [rows, pieces, piece], filled up with `fill`. */
+static Instruction *cut(Rewriter *r, Instruction *x, Instruction *fill, int64_t piece)
 {
+    uint32_t along = x->shape->rank - 1;
+    int64_t columns = x->shape->dims[along];
+    x = rw_fill_up(r, x, fill, along, ceil_div(columns, piece) * piece - columns);
     const Shape *from = x->shape;
     const int64_t *dims = rw_cut_dims(r, from, from->dims[from->rank - 1] / piece);
     return rw_unary(r, OP_BITCAST,
@@ -180,10 +188,8 @@ static void make_pieces(Split *s, Rewriter *r, const Parts *p, int64_t piece)
 {
     const Instruction *sum = r->at;
     uint32_t along = p->x->shape->rank - 1;
-    int64_t columns = p->x->shape->dims[along];
-    int64_t more = ceil_div(columns, piece) * piece - columns;
-    Instruction *full = rw_fill_up(r, p->x, p->largest->operands[1], along, more);
-    Instruction *x = cut(r, full, piece);
+    Instruction *x = cut(r, p->x, p->largest->operands[1], piece);
+    s->piece[p->x->id] = piece;
     const Shape *shape =
         shape_with_dims(r->m->intern, x->shape, along + 1, x->shape->dims);
     Instruction *largest = reduced(r, p->largest, x, shape, along + 1);
@@ -211,6 +217,48 @@ static void split(Split *s, Instruction *sum, const Parts *p, int64_t piece)
     s->changed = true;
 }
 
+/* A sum of products with rows that are cut is made of their pieces', which one kernel reads with the others. */
+static void split_product(Split *s, Instruction *sum)
+{
+    if (!reduces_rows(sum, OP_ADD, 0) || sum->operands[0]->op != OP_MULTIPLY)
+        return;
+    Instruction *product = sum->operands[0], *zero = sum->operands[1];
+    int64_t piece = s->piece[product->operands[0]->id];
+    if (piece == 0)
+        piece = s->piece[product->operands[1]->id];
+    if (piece == 0 || s->waits[product->id])
+        return;
+    Rewriter r = {.m = sum->parent->module,
+                  .comp = sum->parent,
+                  .scratch = s->cx->scratch,
+                  .cx = s->cx,
+                  .at = sum};
+    uint32_t along = product->shape->rank - 1;
+    Instruction *x = cut(&r, product, zero, piece);
+    const Shape *shape =
+        shape_with_dims(r.m->intern, x->shape, along + 1, x->shape->dims);
+    Instruction *parts = reduced(&r, sum, x, shape, along + 1);
+    s->forward[sum->id] = reduced(&r, sum, parts, sum->shape, along);
+}
+
+static void split_products(Split *s, Computation *comp)
+{
+    uint32_t count;
+    Instruction **order = computation_post_order(comp, s->cx->scratch, &count);
+    s->waits = ARENA_ARRAY(s->cx->scratch, bool, (size_t)comp->instruction_count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Instruction *inst = order[i];
+        bool waits = inst->id < s->count && s->forward[inst->id] != NULL;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            waits |= s->waits[inst->operands[k]->id];
+        s->waits[inst->id] = waits;
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (comp->instructions[i] != NULL)
+            split_product(s, comp->instructions[i]);
+    }
+}
+
 static void visit(Split *s, Instruction *sum)
 {
     Parts p;
@@ -230,14 +278,17 @@ bool pass_split_exponentials(Module *m, PassContext *cx)
         Computation *comp = programs.data[c];
         uint32_t count = comp->instruction_count;
         Split s = {.cx = cx,
+                   .count = count,
                    .forward = ARENA_ARRAY(cx->scratch, Instruction *, count + 1u),
-                   .pieces = ARENA_ARRAY(cx->scratch, Pieces, count + 1u)};
+                   .pieces = ARENA_ARRAY(cx->scratch, Pieces, count + 1u),
+                   .piece = ARENA_ARRAY(cx->scratch, int64_t, count + 1u)};
         for (uint32_t i = 0; i < count; i++) {
             if (comp->instructions[i] != NULL)
                 visit(&s, comp->instructions[i]);
         }
         if (!s.changed)
             continue;
+        split_products(&s, comp);
         computation_substitute(comp, s.forward, count);
         changed = true;
     }

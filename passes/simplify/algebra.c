@@ -14,6 +14,6 @@ bool pass_algebra(Module *m, PassContext *cx)
     static const Rule *const tables[] = {
         rules_tuple,   rules_arithmetic, rules_logic,  rules_move,     rules_slice,
         rules_scatter, rules_stencil,    rules_reduce, rules_contract, rules_control,
-        rules_softmax, rules_topk,       rules_sort};
+        rules_softmax, rules_one_hot,    rules_topk,   rules_sort};
     return rewrite_module(m, cx, tables, sizeof tables / sizeof *tables);
 }

@@ -35,7 +35,7 @@ typedef struct Rule {
 /* The rules by family, each ended by a row without function. */
 extern const Rule rules_arithmetic[], rules_logic[], rules_move[], rules_slice[],
     rules_scatter[], rules_stencil[], rules_tuple[], rules_reduce[], rules_contract[],
-    rules_control[], rules_softmax[], rules_topk[], rules_sort[];
+    rules_control[], rules_softmax[], rules_one_hot[], rules_topk[], rules_sort[];
 
 /* Applies the tables until nothing changes. */
 bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
