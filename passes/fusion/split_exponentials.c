@@ -1,7 +1,8 @@
 /* Sums of exponentials less the largest of a long row are made of pieces of it, each less its own largest: the row
  * is read once. A kernel that reduces a whole row reads it twice, as the largest must be known before the first
  * exponential and the row fits into no block's registers; a piece does.
- * Where no piece divides the row, or only a short one of odd length, the last piece is filled up with -inf.
+ * Where no piece divides the row, the last piece is filled up with -inf. Exponentials of bf16 that are added in f32 are
+ * made of bf16 in a piece, too, and the pieces' factors in f32.
  *
  *   m = f32[8] reduce(f32[8,131072] x, -inf), maximum    s = f32[8] reduce(exp(x - m), 0), add
  *   ->  b = f32[8,16,8192] bitcast(x)    p = f32[8,16] reduce(b, -inf), maximum    c = p, made finite
@@ -28,10 +29,9 @@
 #define PIECE_MOST 8192  /* elements of a piece */
 #define PIECE_LEAST                                                                      \
     1024 /* where few rows would leave the GPU idle, otherwise, or sizes have no other divisor */
-/* odd pieces of fewer cost more than filling up the last one of long pieces */
-#define PIECE_SHORT 4096
 #define BLOCKS 1024 /* that keep a GPU busy */
 #define ACCESS 8    /* elements that a thread loads at once */
+#define BF16_MAX 0x1.FEp127
 
 typedef struct Parts {
     Instruction *x, *largest;
@@ -63,10 +63,10 @@ static bool reduces_rows(const Instruction *inst, OpCode op, double initial)
         return false;
     const Shape *from = inst->operands[0]->shape;
     Ints dims = inst_ints(inst, ATTR_DIMENSIONS);
-    return (inst->shape->dtype == DT_F32 || inst->shape->dtype == DT_F64) &&
-           dims.count == 1 && dims.data[0] == (int64_t)from->rank - 1 &&
-           rw_is_static(from) && shape_is_row_major(from) &&
-           shape_is_row_major(inst->shape);
+    DType t = inst->shape->dtype;
+    return (t == DT_F32 || t == DT_F64 || t == DT_BF16) && dims.count == 1 &&
+           dims.data[0] == (int64_t)from->rank - 1 && rw_is_static(from) &&
+           shape_is_row_major(from) && shape_is_row_major(inst->shape);
 }
 
 /* A number for each row, all along it. */
@@ -82,11 +82,21 @@ static bool is_along_rows(const Instruction *spread)
     return dims.count + 1 == spread->shape->rank;
 }
 
+/* Exponentials of bf16 are added in f32. */
+static const Instruction *exponentials(const Instruction *sum)
+{
+    const Instruction *x = sum->operands[0];
+    bool is_wide = x->op == OP_CONVERT && x->operands[0]->shape->dtype == DT_BF16 &&
+                   x->shape->dtype == DT_F32;
+    return is_wide ? x->operands[0] : x;
+}
+
 static bool find_parts(const Instruction *sum, Parts *out)
 {
-    if (!reduces_rows(sum, OP_ADD, 0) || sum->operands[0]->op != OP_EXPONENTIAL)
+    if (!reduces_rows(sum, OP_ADD, 0) || sum->shape->dtype == DT_BF16 ||
+        exponentials(sum)->op != OP_EXPONENTIAL)
         return false;
-    const Instruction *less = sum->operands[0]->operands[0];
+    const Instruction *less = exponentials(sum)->operands[0];
     if (less->op != OP_SUBTRACT || !is_along_rows(less->operands[1]))
         return false;
     Instruction *shift = less->operands[1]->operands[0], *largest = shift;
@@ -136,10 +146,12 @@ static int64_t choose_piece(int64_t rows, int64_t columns)
     int64_t piece = piece_of(rows, columns, ACCESS);
     if (piece == 0)
         piece = piece_of(rows, columns, 1);
-    bool is_short = piece < PIECE_SHORT && rows * (columns / PIECE_SHORT) >= BLOCKS;
-    return piece == 0 || (piece % ACCESS != 0 && is_short)
-               ? filled_piece_of(rows, columns)
-               : piece;
+    return piece == 0 ? filled_piece_of(rows, columns) : piece;
+}
+
+static Instruction *in_type(Rewriter *r, Instruction *x, DType t)
+{
+    return rw_convert(r, shape_with_dtype(r->m->intern, x->shape, t), x);
 }
 
 static Instruction *reduced(Rewriter *r, const Instruction *like, Instruction *x,
@@ -155,7 +167,8 @@ static Instruction *reduced(Rewriter *r, const Instruction *like, Instruction *x
 /* The nearest finite number of each element. */
 static Instruction *made_finite(Rewriter *r, Instruction *p)
 {
-    double most = p->shape->dtype == DT_F32 ? (double)FLT_MAX : DBL_MAX;
+    DType t = p->shape->dtype;
+    double most = t == DT_BF16 ? BF16_MAX : t == DT_F32 ? (double)FLT_MAX : DBL_MAX;
     Instruction *low =
         rw_binary(r, OP_MAXIMUM, p->shape, p, rw_splat(r, p->shape, -most));
     return rw_binary(r, OP_MINIMUM, p->shape, low, rw_splat(r, p->shape, most));
@@ -197,7 +210,9 @@ static void make_pieces(Split *s, Rewriter *r, const Parts *p, int64_t piece)
         reduced(r, p->largest, largest, p->largest->shape, along);
     Pieces *made = &s->pieces[p->largest->id];
     made->finite = made_finite(r, largest);
-    made->sums = reduced(r, sum, exponential_less(r, x, made->finite), shape, along + 1);
+    Instruction *e = in_type(r, exponential_less(r, x, made->finite), sum->shape->dtype);
+    shape = shape_with_dtype(r->m->intern, shape, sum->shape->dtype);
+    made->sums = reduced(r, sum, e, shape, along + 1);
 }
 
 static void split(Split *s, Instruction *sum, const Parts *p, int64_t piece)
@@ -211,7 +226,8 @@ static void split(Split *s, Instruction *sum, const Parts *p, int64_t piece)
     if (pieces->sums == NULL)
         make_pieces(s, &r, p, piece);
     const Shape *shape = pieces->sums->shape;
-    Instruction *weight = exponential_less(&r, pieces->finite, p->shift);
+    Instruction *weight = exponential_less(&r, in_type(&r, pieces->finite, shape->dtype),
+                                           in_type(&r, p->shift, shape->dtype));
     Instruction *part = rw_binary(&r, OP_MULTIPLY, shape, pieces->sums, weight);
     s->forward[sum->id] = reduced(&r, sum, part, sum->shape, p->x->shape->rank - 1);
     s->changed = true;
@@ -235,10 +251,15 @@ static void split_product(Split *s, Instruction *sum)
                   .at = sum};
     uint32_t along = product->shape->rank - 1;
     Instruction *x = cut(&r, product, zero, piece);
+    if (sum->shape->dtype == DT_BF16) /* as it is added by a kernel: rounded once */
+        x = in_type(&r, x, DT_F32);
     const Shape *shape =
         shape_with_dims(r.m->intern, x->shape, along + 1, x->shape->dims);
-    Instruction *parts = reduced(&r, sum, x, shape, along + 1);
-    s->forward[sum->id] = reduced(&r, sum, parts, sum->shape, along);
+    const Shape *of_rows = shape_with_dtype(r.m->intern, sum->shape, x->shape->dtype);
+    int64_t dims[2] = {along + 1, along};
+    Instruction *parts = rw_sum(&r, shape, x, 1, &dims[0]);
+    Instruction *total = rw_sum(&r, of_rows, parts, 1, &dims[1]);
+    s->forward[sum->id] = rw_convert(&r, sum->shape, total);
 }
 
 static void split_products(Split *s, Computation *comp)

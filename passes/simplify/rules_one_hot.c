@@ -17,8 +17,9 @@ typedef struct OneHotSum {
     Instruction *labels;          /* of rows: which column is picked */
     DType product;                /* type that is multiplied in */
     Instruction *x;
-    Instruction *step[ROW_STEPS]; /* from the product to x: each a sum, a difference or a conversion */
-    uint32_t count, numbers;      /* of them with a number of a row */
+    Instruction *step
+        [ROW_STEPS]; /* from the product to x: each a sum, a difference or a conversion */
+    uint32_t count, numbers; /* of them with a number of a row */
     uint32_t dim;
 } OneHotSum;
 
@@ -124,8 +125,7 @@ static bool match(Rewriter *r, Instruction *sum, OneHotSum *s)
     return false;
 }
 
-static Instruction *compared(Rewriter *r, Instruction *x, int64_t with,
-                             int64_t direction)
+static Instruction *compared(Rewriter *r, Instruction *x, int64_t with, int64_t direction)
 {
     const Shape *s = shape_with_dtype(r->m->intern, x->shape, DT_PRED);
     Instruction *c = rw_binary(r, OP_COMPARE, s, x, rw_splat_int(r, x->shape, with));
@@ -151,8 +151,8 @@ static Instruction *picked_sum(Rewriter *r, Instruction *inst)
                 *shape = shape_with_dtype(r->m->intern, inst->shape, all->dtype);
     int64_t dim = s.dim;
     Instruction *factor = rw_convert(r, all, s.is_picked);
-    Instruction *out = rw_sum(r, shape, rw_binary(r, OP_MULTIPLY, all, factor, s.x), 1,
-                              &dim);
+    Instruction *out =
+        rw_sum(r, shape, rw_binary(r, OP_MULTIPLY, all, factor, s.x), 1, &dim);
     Instruction *zeros[ROW_STEPS];
     uint32_t count = 0;
     for (uint32_t i = s.count; i-- > 0;) {
@@ -164,8 +164,7 @@ static Instruction *picked_sum(Rewriter *r, Instruction *inst)
         }
         Instruction *number = repeated(step->operands[row_operand(step, s.dim)], s.dim);
         out = rw_binary(r, step->op, shape, out, number);
-        zeros[count++] =
-            rw_binary(r, OP_MULTIPLY, shape, number, rw_splat(r, shape, 0));
+        zeros[count++] = rw_binary(r, OP_MULTIPLY, shape, number, rw_splat(r, shape, 0));
     }
     shape = shape_with_dtype(r->m->intern, inst->shape, s.product);
     out = rw_binary(r, OP_MULTIPLY, shape, has_column(r, &s, shape),
