@@ -146,6 +146,12 @@ static void equal_sums_are_one_pointer(void **state)
     assert_true(ix_stride(linear, IX_DIM, 0, &stride));
     assert_int_equal(stride, 5);
     assert_false(ix_stride(ix_mod(cx, n, 4), IX_DIM, 2, &stride));
+    /* 1001 n + 7 n mod 8 = 1008 n - 8 (7 n floordiv 8) */
+    const IndexExpr *aligned =
+        ix_add(cx, ix_mul(cx, n, 1001), ix_mod(cx, ix_mul(cx, n, 7), 8));
+    assert_true(ix_is_multiple(aligned, 8));
+    assert_false(ix_is_multiple(aligned, 16));
+    assert_false(ix_is_multiple(ix_add(cx, aligned, ix_const(cx, 4)), 8));
     arena_destroy(a);
 }
 
