@@ -13,13 +13,15 @@
  * more memory, as kernels of different layers side by side would.
  *
  * Kernels are visited in order, so the sweep is linear in them but for the candidates it looks
- * back at, of which those that read the same come first; paths between kernels are known over a
- * stretch of the order.
+ * back at, of which those that read the same come first, and of these those that wait for as many
+ * others: tied to a later one, a kernel would keep its readers from joining what they could stand
+ * beside. Paths between kernels are known over a stretch of the order.
  *
  * Needs: wrapped. Keeps: values. Ends: each kernel joins at most one other. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
 #include "ir/analysis/loop_slice.h"
 #include "ir/kernel/kind.h"
@@ -57,6 +59,7 @@ typedef struct Join {
     uint8_t
         *side; /* [instruction count] BEFORE and BEHIND a collective; NULL: no matter */
     CarriedValues carried;
+    uint32_t *depth;    /* [instruction count] of the longest way to it, in values */
     Kernel **kernel_at; /* [instruction count] the kernel that an instruction became */
     Kernel **kernels;
     size_t kernel_count, kernel_capacity;
@@ -159,6 +162,7 @@ static Kernel *describe(Join *j, Instruction *inst)
     Kernel *k = ARENA_NEW(j->cx->scratch, Kernel);
     k->fusion = inst;
     k->kind = kernel_kind_of(inst);
+    k->depth = j->depth[inst->id];
     k->elements = shape_elements(inst->shape);
     k->is_heavy = has_heavy_code(inst);
     k->nodes = nodes_of(inst);
@@ -380,6 +384,7 @@ static bool try_join(Join *j, Kernel *a, Kernel *b)
         a->kind = wanted;
         a->is_heavy |= b->is_heavy;
         a->elements = a->elements > b->elements ? a->elements : b->elements;
+        a->depth = a->depth > b->depth ? a->depth : b->depth;
         return true;
     }
     fusion_restore(saved);
@@ -403,23 +408,39 @@ static int64_t shared_bytes(const Join *j, const Kernel *a, int64_t read)
     return shared >= read / 4 ? shared : 0;
 }
 
-/* The last kernels, those first that share most of what b reads, then those that came last. */
-static uint32_t find_candidates(const Join *j, const Instruction *b, Kernel **out)
+typedef struct Candidate {
+    Kernel *kernel;
+    int64_t shared; /* bytes */
+    uint32_t
+        behind; /* steps of the longest way between the two, were they side by side */
+} Candidate;
+
+static bool is_better(const Candidate *a, const Candidate *b)
 {
-    int64_t shared[LOOK_BACK], read = 1;
+    if (a->shared != b->shared)
+        return a->shared > b->shared;
+    return a->behind < b->behind;
+}
+
+/* The last kernels, those first that share most of what b reads, then those of its depth, then those that came
+ * last. */
+static uint32_t find_candidates(const Join *j, const Kernel *kernel, Candidate *out)
+{
+    const Instruction *b = kernel->fusion;
+    int64_t read = 1;
     uint32_t count = 0;
     for (uint32_t k = 0; k < b->operand_count; k++)
         read += shape_is_array(b->operands[k]->shape) ? shape_bytes(b->operands[k]->shape)
                                                       : 0;
     for (size_t i = j->kernel_count; i-- > 0 && count < LOOK_BACK; count++) {
-        int64_t bytes = shared_bytes(j, j->kernels[i], read);
+        Kernel *a = j->kernels[i];
+        Candidate c = {.kernel = a, .shared = shared_bytes(j, a, read)};
+        c.behind = a->depth > kernel->depth ? a->depth - kernel->depth
+                                            : kernel->depth - a->depth;
         uint32_t at = count;
-        for (; at > 0 && shared[at - 1] < bytes; at--) {
-            shared[at] = shared[at - 1];
+        for (; at > 0 && is_better(&c, &out[at - 1]); at--)
             out[at] = out[at - 1];
-        }
-        shared[at] = bytes;
-        out[at] = j->kernels[i];
+        out[at] = c;
     }
     return count;
 }
@@ -470,13 +491,14 @@ static bool join(Join *j, Kernel *a, Kernel *b)
 
 static void visit(Join *j, Instruction *inst)
 {
-    Kernel *b = describe(j, inst), *candidates[LOOK_BACK];
+    Kernel *b = describe(j, inst);
+    Candidate candidates[LOOK_BACK];
     if (b == NULL)
         return;
     mark_operands(j, inst);
-    uint32_t count = find_candidates(j, inst, candidates);
+    uint32_t count = find_candidates(j, b, candidates);
     for (uint32_t i = 0; i < count; i++) {
-        if (join(j, candidates[i], b))
+        if (join(j, candidates[i].kernel, b))
             return;
     }
     j->kernel_at[inst->id] = b;
@@ -549,6 +571,21 @@ static bool *find_successors(const Computation *comp, Arena *scratch)
     return has;
 }
 
+static uint32_t *find_depths(const Computation *comp, Arena *scratch)
+{
+    uint32_t *depth = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {
+            const Instruction *o = k < inst->operand_count
+                                       ? inst->operands[k]
+                                       : inst->control[k - inst->operand_count];
+            uint32_t to = depth[o->id] + alias_defines(o);
+            depth[inst->id] = to > depth[inst->id] ? to : depth[inst->id];
+        }
+    }
+    return depth;
+}
+
 /* An order that needs little memory, which joins are to leave so. */
 static void find_profile(Join *j)
 {
@@ -608,6 +645,7 @@ static void join_computation(Join *j)
     uint32_t count = comp->instruction_count;
     j->uses = uses_compute(comp, j->cx->scratch);
     j->has_successor = find_successors(comp, j->cx->scratch);
+    j->depth = find_depths(comp, j->cx->scratch);
     j->carried = carried_find(j->comp, j->is_body, j->cx->scratch);
     find_profile(j);
     if (j->cx->opt_level >= 2)

@@ -13,6 +13,7 @@ typedef struct Kernel {
     int64_t rows, columns; /* reduction */
     bool minor_reduced;
     uint32_t heroes;
+    uint32_t depth; /* values behind one another that it waits for */
     FusionLeaves leaves;
     uint32_t nodes; /* of its code */
     uint32_t spare; /* for fusion_bring_in */
