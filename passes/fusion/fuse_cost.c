@@ -229,13 +229,25 @@ static int64_t source_bytes(const Instruction *inst)
     return bytes;
 }
 
+/* Of an operand: no more of it than an instruction's elements ask for. */
+static int64_t operand_bytes(const Instruction *inst, const Instruction *operand)
+{
+    if (!shape_is_array(operand->shape))
+        return 0;
+    int64_t all = source_bytes(operand);
+    if (inst->op == OP_FUSION || !shape_is_array(inst->shape))
+        return all;
+    int64_t asked =
+        saturating_mul(shape_elements(inst->shape), reads_per_element(inst, operand));
+    asked = saturating_mul(asked, dtype_info[operand->shape->dtype].bits) / 8;
+    return asked < all ? asked : all;
+}
+
 static int64_t read_bytes(const Instruction *inst)
 {
     int64_t n = 0;
-    for (uint32_t i = 0; i < inst->operand_count; i++) {
-        if (shape_is_array(inst->operands[i]->shape))
-            n += source_bytes(inst->operands[i]);
-    }
+    for (uint32_t i = 0; i < inst->operand_count; i++)
+        n += operand_bytes(inst, inst->operands[i]);
     return n;
 }
 
@@ -365,8 +377,8 @@ static int64_t bytes_more(const Instruction *producer, const Instruction *consum
         }
         for (uint32_t k = 0; k < needs.count && all; k++)
             all = sources_have(&has, needs.list[k]);
-        if (!all && shape_is_array(operand->shape))
-            bytes += source_bytes(operand);
+        if (!all)
+            bytes += operand_bytes(producer, operand);
     }
     return bytes;
 }

@@ -7,6 +7,7 @@
 PassFn pass_split_scatters;     /* sorted, where the order of updates matters */
 PassFn pass_fuse_attentions;    /* with all that is in them */
 PassFn pass_split_exponentials; /* of rows too long to be kept */
+PassFn pass_one_pass_variances; /* beside their means, of arrays that no kernel keeps */
 PassFn pass_split_reductions;   /* where few results have many elements each */
 PassFn pass_split_scans;        /* where rows are few, or read across */
 PassFn pass_element_whiles;     /* loops whose elements go their own ways */
@@ -62,6 +63,8 @@ void fusion_drop_unread(Instruction *fusion, Arena *scratch);
 
 /* Of a reduction, or windows of one: a sum or product of floats that kernels keep in f32. */
 bool reduction_is_kept_wider(const Instruction *reduce);
+/* It has so few results of so many elements that pass_split_reductions splits it. */
+bool reduction_wants_pieces(const Instruction *reduce);
 /* One operation for which f(init, f(init, x)) is f(init, x). */
 bool reduction_may_join_twice(const Instruction *reduce);
 

@@ -152,35 +152,48 @@ static uint32_t longest_reduced(const Instruction *reduce)
     return along;
 }
 
-static Instruction *try_split(Instruction *reduce, void *context)
+/* In how many pieces, and along which dimension; 0: it is well as it is, or cannot be split. */
+static int64_t find_pieces(const Instruction *reduce, uint32_t *along)
 {
-    PassContext *cx = context;
     if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
         reduce->control_count != 0 || !shape_is_array(reduce->shape) ||
         dtype_is_sub_byte(reduce->shape->dtype))
-        return NULL;
-    Instruction *x = reduce->operands[0];
-    const Shape *from = x->shape;
+        return 0;
+    const Shape *from = reduce->operands[0]->shape;
     if (!shape_is_row_major(from) || !shape_is_row_major(reduce->shape) ||
         shape_is_dynamic(from) || from->dtype != reduce->shape->dtype ||
         !reduction_may_join_twice(reduce))
-        return NULL;
+        return 0;
     int64_t wanted = wanted_pieces(reduce);
-    uint32_t along = longest_reduced(reduce);
-    if (along == from->rank)
+    *along = longest_reduced(reduce);
+    if (*along == from->rank)
+        return 0;
+    if (wanted > from->dims[*along])
+        wanted = from->dims[*along];
+    return wanted < 4 ? 0 : pieces_of(from->dims[*along], wanted);
+}
+
+bool reduction_wants_pieces(const Instruction *reduce)
+{
+    uint32_t along;
+    return find_pieces(reduce, &along) != 0;
+}
+
+static Instruction *try_split(Instruction *reduce, void *context)
+{
+    PassContext *cx = context;
+    uint32_t along;
+    int64_t pieces = find_pieces(reduce, &along);
+    if (pieces == 0)
         return NULL;
-    if (wanted > from->dims[along])
-        wanted = from->dims[along];
-    if (wanted < 4)
-        return NULL;
+    Instruction *x = reduce->operands[0];
     Rewriter r = {.m = reduce->parent->module,
                   .comp = reduce->parent,
                   .scratch = cx->scratch,
                   .cx = cx,
                   .at = reduce};
-    int64_t pieces = pieces_of(from->dims[along], wanted);
     if (reduction_is_kept_wider(reduce))
-        x = rw_convert(&r, shape_with_dtype(r.m->intern, from, DT_F32), x);
+        x = rw_convert(&r, shape_with_dtype(r.m->intern, x->shape, DT_F32), x);
     Instruction *sum = split(&r, x, along, pieces);
     return rw_convert(&r, reduce->shape, sum);
 }
