@@ -13,6 +13,9 @@
 #define FEW_THREADS 128
 #define LINE_BYTES 128 /* rows that lie side by side in memory are read together */
 #define SECTOR_BYTES 32
+/* Registers of a thread besides its numbers: for roots and addresses, and for those of rows that lie across. */
+#define ROW_REGISTERS 32
+#define ACROSS_REGISTERS 40
 
 /* -- lengths --------------------------------------------------------------------------------- */
 
@@ -290,15 +293,31 @@ static int64_t items_of_thread(const FftRow *row)
     return most;
 }
 
+static bool is_along(const FftPlan *p)
+{
+    return p->reads_along && p->writes_along;
+}
+
+static int64_t registers_of_thread(const FftPlan *p)
+{
+    int64_t words = items_of_thread(&p->row) * p->row.bytes / 4;
+    return words + (is_along(p) ? ROW_REGISTERS : ACROSS_REGISTERS);
+}
+
+/* Blocks of so many threads that a multiprocessor has registers for. */
+static int64_t blocks_by_registers(const FftPlan *p, int64_t threads)
+{
+    return TARGET_REGISTERS / (threads * registers_of_thread(p));
+}
+
 /* Rows of a block: so many that they are read by whole lines, or that it has enough threads; fewer where that
- * leaves multiprocessors idle. */
+ * leaves multiprocessors idle, or where one block would take most of the registers. */
 static int64_t rows_of_block(const KernelDesign *d, int64_t threads)
 {
     const FftPlan *p = d->plan.fft;
     const FftRow *row = &p->row;
-    bool is_along = p->reads_along && p->writes_along;
-    int64_t least = is_along ? 1 : SECTOR_BYTES / row->bytes;
-    int64_t rows = is_along ? 1 : LINE_BYTES / row->bytes;
+    int64_t least = is_along(p) ? 1 : SECTOR_BYTES / row->bytes;
+    int64_t rows = is_along(p) ? 1 : LINE_BYTES / row->bytes;
     int64_t stride = fft_stride(row->points) * row->bytes;
     int64_t capacity = (int64_t)target_block_shared(d->target);
     while (rows * threads < FEW_THREADS)
@@ -306,7 +325,8 @@ static int64_t rows_of_block(const KernelDesign *d, int64_t threads)
     while (rows > 1 && (rows * row->points * row->bytes > BLOCK_BYTES ||
                         rows * stride > capacity || rows / 2 >= p->rows))
         rows /= 2;
-    while (rows > least && p->rows / rows < target_multiprocessors(d->target))
+    while (rows > least && (p->rows / rows < target_multiprocessors(d->target) ||
+                            blocks_by_registers(p, rows * threads) < 2))
         rows /= 2;
     return rows;
 }
@@ -348,7 +368,10 @@ const char *refuse_fft(const KernelDesign *d)
 void geometry_fft(KernelDesign *d)
 {
     const FftPlan *p = d->plan.fft;
+    int64_t resident = blocks_by_registers(p, d->config.block);
     geometry_blocks(d, ceil_div(p->rows, d->config.rows), d->config.block, 1);
+    if (resident > 1) /* one alone would leave too few threads: rather it spills */
+        d->geometry.resident_blocks = (uint32_t)resident;
     if (shared_of(d) == 0)
         return;
     geometry_shared(&d->geometry, shared_of(d), p->row.bytes);
