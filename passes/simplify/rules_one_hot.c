@@ -71,7 +71,7 @@ static bool match_factor(const Instruction *x, OneHotSum *s)
     for (uint32_t i = 0; i < 2; i++) {
         const Instruction *places = s->is_picked->operands[!i];
         s->labels = repeated(s->is_picked->operands[i], s->dim);
-        if (s->labels != NULL && sort_is_places(places, s->dim))
+        if (s->labels != NULL && sort_is_indices(places, s->dim))
             break;
         s->labels = NULL;
     }
