@@ -69,9 +69,9 @@ static bool match_factor(const Instruction *x, OneHotSum *s)
     s->is_picked = x->operands[0];
     s->product = x->shape->dtype;
     for (uint32_t i = 0; i < 2; i++) {
-        const Instruction *places = s->is_picked->operands[!i];
+        const Instruction *numbers = s->is_picked->operands[!i];
         s->labels = repeated(s->is_picked->operands[i], s->dim);
-        if (s->labels != NULL && sort_is_indices(places, s->dim))
+        if (s->labels != NULL && sort_is_indices(numbers, s->dim))
             break;
         s->labels = NULL;
     }

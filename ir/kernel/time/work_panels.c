@@ -45,7 +45,7 @@ static bool is_of_groups(const WorkBuilder *b, const WorkAccess *a)
            depends(a, b->matrix.origin[PANEL_FAST]);
 }
 
-/* The only side of the matrix along which the access's place differs, within a group. */
+/* The only side of the matrix along which the access's position differs, within a group. */
 static int side_of(const WorkBuilder *b, const WorkAccess *a)
 {
     bool slow = depends(a, b->matrix.origin[PANEL_SLOW]) && !is_of_groups(b, a),
