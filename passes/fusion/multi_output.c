@@ -13,9 +13,9 @@
  * more memory, as kernels of different layers side by side would.
  *
  * Kernels are visited in order, so the sweep is linear in them but for the candidates it looks
- * back at, of which those that read the same come first, and of these those that wait for as many
- * others: tied to a later one, a kernel would keep its readers from joining what they could stand
- * beside. Paths between kernels are known over a stretch of the order.
+ * back at, of which those that read the same come first, and of these reductions that wait for as
+ * many others: tied to a later one, a reduction would keep its readers from joining what they could
+ * stand beside. Paths between kernels are known over a stretch of the order.
  *
  * Needs: wrapped. Keeps: values. Ends: each kernel joins at most one other. */
 #include <stdlib.h>
@@ -435,8 +435,9 @@ static uint32_t find_candidates(const Join *j, const Kernel *kernel, Candidate *
     for (size_t i = j->kernel_count; i-- > 0 && count < LOOK_BACK; count++) {
         Kernel *a = j->kernels[i];
         Candidate c = {.kernel = a, .shared = shared_bytes(j, a, read)};
-        c.behind = a->depth > kernel->depth ? a->depth - kernel->depth
-                                            : kernel->depth - a->depth;
+        if (is_reduction(kernel->kind) && is_reduction(a->kind))
+            c.behind = a->depth > kernel->depth ? a->depth - kernel->depth
+                                                : kernel->depth - a->depth;
         uint32_t at = count;
         for (; at > 0 && is_better(&c, &out[at - 1]); at--)
             out[at] = out[at - 1];
