@@ -1,6 +1,7 @@
 /* Rules of booleans, bits, comparisons and selection.
  *
  * Measure: number of operations, then negations. */
+#include "ir/attribute/direction.h"
 #include "passes/simplify/rewrite.h"
 
 static bool all_ones(const Instruction *inst)
@@ -103,19 +104,22 @@ static Instruction *compare_pred(Rewriter *r, Instruction *inst)
     return rw_unary(r, OP_NOT, inst->shape, a);
 }
 
-/* number(p) != 0 -> p; number(p) == 0 -> not p, of a predicate that became a number to be asked again */
+/* number(p) > 0 -> p; number(p) == 0 -> not p, of a predicate that became a number to be asked again */
 static Instruction *compare_widened(Rewriter *r, Instruction *inst)
 {
     Instruction *x = inst->operands[0];
-    const Literal *zero = rw_splat_of(inst->operands[1]);
+    const Literal *limit = rw_splat_of(inst->operands[1]);
     int64_t d = inst_int(inst, ATTR_DIRECTION, 0);
-    if (x->op != OP_CONVERT || x->operands[0]->shape != inst->shape || zero == NULL ||
-        (d != DIRECTION_EQ && d != DIRECTION_NE) || dtype_is_complex(x->shape->dtype) ||
-        literal_double(zero, 0) != 0 ||
+    if (x->op != OP_CONVERT || x->operands[0]->shape != inst->shape || limit == NULL ||
+        dtype_is_complex(x->shape->dtype) || dtype_info[x->shape->dtype].bits < 4 ||
+        dtype_info[x->shape->dtype].special == SPECIAL_E8M0 ||
         inst_int(inst, ATTR_TYPE, COMPARE_FLOAT) == COMPARE_TOTALORDER)
         return NULL;
-    return d == DIRECTION_NE ? x->operands[0]
-                             : rw_unary(r, OP_NOT, inst->shape, x->operands[0]);
+    double y = literal_double(limit, 0);
+    bool if_true = direction_holds(d, 1, y), if_false = direction_holds(d, 0, y);
+    if (if_true == if_false)
+        return rw_is_static(inst->shape) ? rw_splat_int(r, inst->shape, if_true) : NULL;
+    return if_true ? x->operands[0] : rw_unary(r, OP_NOT, inst->shape, x->operands[0]);
 }
 
 static const int64_t opposite[] = {

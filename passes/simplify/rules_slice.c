@@ -109,6 +109,101 @@ static Instruction *slice_pad(Rewriter *r, Instruction *inst)
     return rw_slice(r, inst->shape, p->operands[0], dims);
 }
 
+/* Made of iotas and scalars only, one node for each way there, at most *left of them. */
+static bool is_of_numbers(const Instruction *x, uint32_t *left)
+{
+    if (!rw_is_static(x->shape) || !shape_is_row_major(x->shape) || (*left)-- == 0)
+        return false;
+    if (x->shape->rank == 0)
+        return true;
+    if (x->op == OP_IOTA)
+        return x->shape->dtype == DT_S32 || x->shape->dtype == DT_S64;
+    if (x->op == OP_RESHAPE ? !rw_same_but_ones(x->shape, x->operands[0]->shape)
+                            : x->op != OP_BROADCAST && (!op_is(x->op, OPF_ELEMENTWISE) ||
+                                                        op_is(x->op, OPF_RANDOM)))
+        return false;
+    for (uint32_t i = 0; i < x->operand_count; i++) {
+        const Instruction *y = x->operands[i];
+        if ((op_is(x->op, OPF_ELEMENTWISE) && !shape_same_dims(x->shape, y->shape)) ||
+            !is_of_numbers(y, left))
+            return false;
+    }
+    return x->control_count == 0;
+}
+
+static int64_t part_size(SliceDim d)
+{
+    return (d.limit - d.start + d.stride - 1) / d.stride;
+}
+
+static const Shape *part_shape(Rewriter *r, const Shape *of, const SliceDim *part)
+{
+    int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, (size_t)of->rank + 1);
+    for (uint32_t i = 0; i < of->rank; i++)
+        sizes[i] = part_size(part[i]);
+    return rw_shape(r, of->dtype, of->rank, sizes);
+}
+
+/* iota * stride + start */
+static Instruction *iota_part(Rewriter *r, const Instruction *iota, const Shape *s,
+                              const SliceDim *part)
+{
+    int64_t dim = inst_int(iota, ATTR_IOTA_DIMENSION, 0);
+    Instruction *x = rw_like(r, iota, s, 0, NULL);
+    if (part[dim].stride != 1)
+        x = rw_binary(r, OP_MULTIPLY, s, x, rw_splat_int(r, s, part[dim].stride));
+    if (part[dim].start != 0)
+        x = rw_binary(r, OP_ADD, s, x, rw_splat_int(r, s, part[dim].start));
+    return x;
+}
+
+/* Which part of a reshape's or broadcast's operand `part` of its result is. */
+static const SliceDim *operand_part(Rewriter *r, const Instruction *x,
+                                    const SliceDim *part)
+{
+    const Shape *from = x->operands[0]->shape;
+    SliceDim *out = ARENA_ARRAY(r->scratch, SliceDim, (size_t)from->rank + 1);
+    Ints dims = inst_ints(x, ATTR_DIMENSIONS);
+    for (uint32_t i = 0, to = 0; i < from->rank; i++) {
+        out[i] = (SliceDim){0, 1, 1};
+        if (x->op == OP_BROADCAST) {
+            out[i] = part[dims.data[i]];
+        } else if (from->dims[i] != 1) {
+            while (x->shape->dims[to] == 1)
+                to++;
+            out[i] = part[to++];
+        }
+    }
+    return out;
+}
+
+static Instruction *part_of_numbers(Rewriter *r, Instruction *x, const SliceDim *part)
+{
+    const Shape *s = part_shape(r, x->shape, part);
+    if (s == x->shape)
+        return x;
+    if (x->op == OP_IOTA)
+        return iota_part(r, x, s, part);
+    if (x->op == OP_RESHAPE || x->op == OP_BROADCAST)
+        return rw_like(r, x, s, 1,
+                       &(Instruction *){
+                           part_of_numbers(r, x->operands[0], operand_part(r, x, part))});
+    Instruction **operands =
+        ARENA_ARRAY(r->scratch, Instruction *, (size_t)x->operand_count + 1);
+    for (uint32_t i = 0; i < x->operand_count; i++)
+        operands[i] = part_of_numbers(r, x->operands[i], part);
+    return rw_like(r, x, s, x->operand_count, operands);
+}
+
+/* slice of what iotas and scalars make -> the same of smaller ones: masks cut out of a larger one are seen as bands */
+static Instruction *slice_numbers(Rewriter *r, Instruction *inst)
+{
+    uint32_t left = 24;
+    if (rw_is_zero_size(inst->shape) || !is_of_numbers(inst->operands[0], &left))
+        return NULL;
+    return rw_as(inst, part_of_numbers(r, inst->operands[0], slice_of(inst)->dims));
+}
+
 /* pad by nothing -> x; pad of an empty array -> broadcast of the value; a value all over x */
 static Instruction *pad_nothing(Rewriter *r, Instruction *inst)
 {
@@ -399,6 +494,7 @@ const Rule rules_slice[] = {
     {OP_SLICE, "slice_broadcast", slice_broadcast},
     {OP_SLICE, "slice_concatenate", slice_concatenate},
     {OP_SLICE, "slice_pad", slice_pad},
+    {OP_SLICE, "slice_numbers", slice_numbers},
     {OP_PAD, "pad_nothing", pad_nothing},
     {OP_PAD, "pad_cut", pad_cut},
     {OP_CONCATENATE, "concatenate_splats", concatenate_splats},

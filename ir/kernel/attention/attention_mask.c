@@ -1,4 +1,5 @@
 /* Masks of attention as bands: comparisons of sums of iotas. See attention.h. */
+#include "ir/attribute/direction.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/literal.h"
 
@@ -164,24 +165,6 @@ static bool is_truth(const Instruction *x, bool value)
     return x->shape->dtype == DT_PRED && inst_is_constant_scalar(x, value);
 }
 
-static bool compare_values(int64_t direction, double x, double y)
-{
-    switch (direction) {
-    case DIRECTION_EQ:
-        return x == y;
-    case DIRECTION_NE:
-        return x != y;
-    case DIRECTION_LT:
-        return x < y;
-    case DIRECTION_LE:
-        return x <= y;
-    case DIRECTION_GT:
-        return x > y;
-    default:
-        return x >= y;
-    }
-}
-
 /* select(p, c, d) compared with e, where one of c and d fits and the other does not: p again. */
 static bool unwrap_comparison(const Mapped *m, Mapped *predicate, bool *is_negated)
 {
@@ -198,9 +181,9 @@ static bool unwrap_comparison(const Mapped *m, Mapped *predicate, bool *is_negat
         !attention_splat(x.inst->operands[2], &if_false))
         return false;
     int64_t direction = inst_int(m->inst, ATTR_DIRECTION, DIRECTION_EQ);
-    bool at_true = compare_values(direction, if_true, limit);
+    bool at_true = direction_holds(direction, if_true, limit);
     *is_negated ^= !at_true;
-    return at_true != compare_values(direction, if_false, limit) &&
+    return at_true != direction_holds(direction, if_false, limit) &&
            mapped_operand(&x, 0, predicate);
 }
 

@@ -87,17 +87,16 @@ bool attention_step(StridedView *v)
     return is_widening(v->base) ? view_step_same(v, 0) : view_step(v);
 }
 
-/* A factor is passed only to what is as narrow as the operand again: the kernel reads no more bytes. */
+/* A factor, or a rounding, is passed only to what is as narrow again: the kernel reads no more bytes. */
 void attention_follow(StridedView *v, double *scale)
 {
     StridedView next = *v;
     double factor = 1;
-    uint32_t bits = float_bits(v->base);
     for (uint32_t i = 0; i < ATTENTION_STEPS; i++) {
         if (!attention_step(&next) &&
             (scale == NULL || !step_over_factor(&next, &factor)))
             break;
-        if (scale == NULL || float_bits(next.base) <= bits) {
+        if (scale == NULL || float_bits(next.base) <= float_bits(v->base)) {
             *v = next;
             if (scale != NULL)
                 *scale *= factor;
