@@ -23,12 +23,18 @@ static bool is_half(const Instruction *inst)
     return dtype_is_half(inst->shape->dtype);
 }
 
-/* Of 16 bits, or of 32, of which the program lets both dots lose some. */
-static bool has_tensor_type(const Attention *a)
+/* Of 16 bits, or of 32, of which the program lets the dot lose some. */
+static bool has_tensor_type(const AttentionArray *x, const Instruction *dot)
 {
-    return is_half(a->q.base) ||
-           (a->q.base->shape->dtype == DT_F32 && dot_allows_tf32(a->parts.scores.inst) &&
-            dot_allows_tf32(a->parts.output));
+    return is_half(x->base) || (x->base->shape->dtype == DT_F32 && dot_allows_tf32(dot));
+}
+
+/* The scores' factors are of one type; v and the weights may be of another one: scores lie in registers alike. */
+static bool has_tensor_types(const Attention *a)
+{
+    return a->q.base->shape->dtype == a->k.base->shape->dtype &&
+           has_tensor_type(&a->q, a->parts.scores.inst) &&
+           has_tensor_type(&a->v, a->parts.output);
 }
 
 static const char *arrays_illegal(const Attention *a, const Instruction *statistics)
@@ -37,15 +43,14 @@ static const char *arrays_illegal(const Attention *a, const Instruction *statist
     for (uint32_t i = 0; i < 3; i++) {
         if (arrays[i]->base->op != OP_PARAMETER)
             return "it makes more than the attention";
-        if (arrays[i]->base->shape->dtype != a->q.base->shape->dtype ||
-            !has_tensor_type(a))
-            return "its arrays are not of 16 bits each, nor of f32 that may be TF32";
         if (arrays[i]->dims[ATTENTION_DEPTH] > MOST_DEPTH)
             return "its heads are too deep";
     }
+    if (!has_tensor_types(a))
+        return "its arrays are not of 16 bits each, nor of f32 that may be TF32";
     if (a->bias.base != NULL && a->bias.base->op != OP_PARAMETER)
         return "it makes more than the attention";
-    if (is_half(a->q.base) && !is_half(a->o.base) && !is_half(a->parts.weights.inst))
+    if (is_half(a->v.base) && !is_half(a->o.base) && !is_half(a->parts.weights.inst))
         return "its weights have more bits than its arrays";
     if (a->q.dims[ATTENTION_HEADS] % a->k.dims[ATTENTION_HEADS] != 0 ||
         a->q.dims[ATTENTION_BATCH] != a->k.dims[ATTENTION_BATCH])
@@ -76,6 +81,17 @@ const char *illegal_attention(FusionFacts *f, KernelKind kind)
     return why;
 }
 
+/* The type for which the target has no tensor cores; DT_INVALID: it has them for both dots. */
+static DType missing_type(const Attention *a, const Target *target)
+{
+    DType types[] = {a->q.base->shape->dtype, a->v.base->shape->dtype};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (tensor_core_find(types[i], types[i], DT_F32, target, UINT32_MAX) == NULL)
+            return types[i];
+    }
+    return DT_INVALID;
+}
+
 bool suits_attention(FusionFacts *f, KernelKind kind)
 {
     Attention a;
@@ -84,10 +100,9 @@ bool suits_attention(FusionFacts *f, KernelKind kind)
     if (f->target == NULL || f->target->tiles == TILES_NONE ||
         !attention_match_fusion(f->fusion, &a, &statistics))
         return false;
-    DType t = a.q.base->shape->dtype;
     return (a.q.dims[ATTENTION_POSITIONS] >= LEAST_ROWS ||
             a.k.dims[ATTENTION_POSITIONS] >= LEAST_COLUMNS) &&
-           tensor_core_find(t, t, DT_F32, f->target, UINT32_MAX) != NULL;
+           missing_type(&a, f->target) == DT_INVALID;
 }
 
 /* -- the plan ------------------------------------------------------------------------------------ */
@@ -98,9 +113,8 @@ void plan_attention(KernelDesign *d, const FusionFacts *f)
     Attention *a = ARENA_NEW(d->arena, Attention);
     const Instruction *statistics;
     attention_match_fusion(d->fusion, a, &statistics);
-    DType t = a->q.base->shape->dtype;
-    if (d->target == NULL ||
-        tensor_core_find(t, t, DT_F32, d->target, UINT32_MAX) == NULL)
+    DType t = d->target == NULL ? a->q.base->shape->dtype : missing_type(a, d->target);
+    if (t != DT_INVALID)
         d->unsupported = refuse_text(
             d, "%s: no tensor core of %s multiplies %s", d->fusion->name,
             d->target != NULL ? d->target->name : "no target", dtype_info[t].name);
@@ -135,7 +149,8 @@ static const struct {
 
 static size_t size_for(const Attention *a)
 {
-    bool is_long = !is_half(a->q.base); /* of f32: as many bytes as twice the depth */
+    bool is_long = !is_half(a->q.base) ||
+                   !is_half(a->v.base); /* of f32: as many bytes as twice the depth */
     size_t i = 0;
     while (sizes[i].depth < depth_of(a) << is_long && sizes[i].depth < MOST_DEPTH)
         i++;
@@ -156,7 +171,9 @@ static int64_t row_bytes(const Attention *a, bool is_q)
 {
     int64_t d = power_of_two(a->q.dims[ATTENTION_DEPTH], 16, MOST_DEPTH),
             e = power_of_two(a->v.dims[ATTENTION_DEPTH], 16, MOST_DEPTH);
-    return (is_q ? d : d + e) * dtype_info[a->q.base->shape->dtype].bits / 8;
+    int64_t qk = d * dtype_info[a->q.base->shape->dtype].bits / 8,
+            v = e * dtype_info[a->v.base->shape->dtype].bits / 8;
+    return is_q ? qk : qk + v;
 }
 
 /* As much of them as a block's shared memory holds, with two stages of columns. */

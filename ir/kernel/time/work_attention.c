@@ -181,6 +181,7 @@ void work_attention(const KernelDesign *d, KernelWork *out)
                             trips * (double)w.columns *
                             (double)(q[ATTENTION_DEPTH] + a->v.dims[ATTENTION_DEPTH]);
     b->operations += b->product_operations;
-    b->product_type = a->q.base->shape->dtype;
+    DType t = a->q.base->shape->dtype, other = a->v.base->shape->dtype;
+    b->product_type = dtype_info[other].bits < dtype_info[t].bits ? other : t; /* least */
     work_end(b, out);
 }
