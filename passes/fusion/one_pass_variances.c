@@ -2,12 +2,13 @@
  * the mean: by the shifted data algorithm (Chan, Golub, LeVeque: Algorithms for computing the sample variance, 1983).
  *
  *   t = f32[8] reduce(x, 0), dimensions={0,1}, add   m = t / n   v = f32[8] reduce((x - m)^2, 0), add
- *   ->  s = x[a,b,:]   p = f32[8] reduce(x - s, 0)   q = f32[8] reduce((x - s)^2, 0)
+ *   ->  s = median of x[a,b,:] at three points
+ *       p = f32[8] reduce(x - s, 0)   q = f32[8] reduce((x - s)^2, 0)
  *       t = p + n * s   v = q - 2 * (m - s) * p + n * (m - s)^2, at least 0
  *
- * m may be anything that is made of t. The shift is an element from the middle, 0 where that is not finite: what is
- * lost of the digits is what the square of its own difference is of the variance, and not what that of the mean is, as
- * it would be without a shift.
+ * m may be anything that is made of t. What is lost of the digits is what the square of the shift's difference from the
+ * mean is of the variance, and not what that of the mean is, as it would be without a shift. A median, since a single
+ * element may be the one that is far from all others; 0 where it is not finite.
  *
  * Needs: layouts, row-major inside. Keeps: values but for roundings. Ends: one sweep. */
 #include "passes/fusion/fusion.h"
@@ -21,7 +22,7 @@ typedef struct Variance {
     Instruction *x, *total, *mean;
 } Variance;
 
-/* Of a sum: an element as a shift, and sums of what is less by it. NULL: not made. */
+/* Of a sum: a shift, and sums of what is less by it. NULL: not made. */
 typedef struct Shifted {
     Instruction *shift, *sum, *squares;
 } Shifted;
@@ -103,24 +104,38 @@ static Instruction *along(Rewriter *r, const Instruction *sum, const Shape *shap
     return rw_broadcast(r, shape, x, count, dims);
 }
 
-/* The element in the middle of what each result is a sum of, if it is finite. */
-static Instruction *middle(Rewriter *r, const Instruction *sum, Instruction *x)
+/* For each result, the element that lies `quarters` of the way along all that is summed. */
+static Instruction *element_at(Rewriter *r, const Instruction *sum, Instruction *x,
+                               int64_t quarters)
 {
     const Shape *from = x->shape;
     SliceDim *dims = ARENA_ARRAY(r->scratch, SliceDim, (size_t)from->rank + 1);
     int64_t *sizes = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
     for (uint32_t d = 0; d < from->rank; d++) {
         bool is_summed = ints_contain(inst_ints(sum, ATTR_DIMENSIONS), d);
-        int64_t first = is_summed ? from->dims[d] / 2 : 0;
-        sizes[d] = is_summed ? 1 : from->dims[d];
+        int64_t n = from->dims[d];
+        int64_t first = is_summed ? n / 4 * quarters + n % 4 * quarters / 4 : 0;
+        sizes[d] = is_summed ? 1 : n;
         dims[d] = (SliceDim){first, first + sizes[d], 1};
     }
     const Shape *one = shape_with_dims(r->m->intern, from, from->rank, sizes);
-    Instruction *s = rw_unary(r, OP_BITCAST, sum->shape, rw_slice(r, one, x, dims));
+    return rw_unary(r, OP_BITCAST, sum->shape, rw_slice(r, one, x, dims));
+}
+
+/* The median of three elements of what each result is a sum of, if it is finite. */
+static Instruction *typical(Rewriter *r, const Instruction *sum, Instruction *x)
+{
+    const Shape *shape = sum->shape;
+    Instruction *a = element_at(r, sum, x, 1), *b = element_at(r, sum, x, 2),
+                *c = element_at(r, sum, x, 3),
+                *low = rw_binary(r, OP_MINIMUM, shape, a, b),
+                *high = rw_binary(r, OP_MAXIMUM, shape, a, b);
+    Instruction *s =
+        rw_binary(r, OP_MAXIMUM, shape, low, rw_binary(r, OP_MINIMUM, shape, high, c));
     Instruction *finite =
-        rw_unary(r, OP_IS_FINITE, shape_with_dtype(r->m->intern, sum->shape, DT_PRED), s);
-    return rw_add(r, OP_SELECT, sum->shape, 3,
-                  (Instruction *[]){finite, s, rw_splat(r, sum->shape, 0)});
+        rw_unary(r, OP_IS_FINITE, shape_with_dtype(r->m->intern, shape, DT_PRED), s);
+    return rw_add(r, OP_SELECT, shape, 3,
+                  (Instruction *[]){finite, s, rw_splat(r, shape, 0)});
 }
 
 static Instruction *sum_of(Rewriter *r, const Instruction *like, Instruction *x)
@@ -138,7 +153,7 @@ static void shift(Sums *s, Rewriter *r, const Variance *v)
 {
     const Shape *shape = v->total->shape, *array = v->x->shape;
     Shifted *made = &s->shifted[v->total->id];
-    made->shift = middle(r, v->total, v->x);
+    made->shift = typical(r, v->total, v->x);
     Instruction *less =
         rw_binary(r, OP_SUBTRACT, array, v->x, along(r, v->total, array, made->shift));
     made->sum = sum_of(r, v->total, less);
