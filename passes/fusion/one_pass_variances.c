@@ -84,6 +84,8 @@ static bool find_variance(const Instruction *sum, Variance *out)
         return false;
     const Instruction *square = sum->operands[0], *less = square->operands[0];
     if (less != square->operands[1] || less->op != OP_SUBTRACT ||
+        square->control_count + less->control_count + less->operands[1]->control_count !=
+            0 ||
         !is_along(less->operands[1], sum) || !shape_is_row_major(less->shape))
         return false;
     out->x = less->operands[0];
