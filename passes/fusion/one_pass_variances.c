@@ -4,7 +4,7 @@
  *   t = f32[8] reduce(x, 0), dimensions={0,1}, add   m = t / n   v = f32[8] reduce((x - m)^2, 0), add
  *   ->  s = median of x[a,b,:] at three points
  *       p = f32[8] reduce(x - s, 0)   q = f32[8] reduce((x - s)^2, 0)
- *       t = p + n * s   v = q - 2 * (m - s) * p + n * (m - s)^2, at least 0
+ *       t = p + n * s   v = q - 2 * (m - s) * p + n * (m - s)^2, at least 0: q - p * (p / n), where m is t / n
  *
  * m may be anything that is made of t. What is lost of the digits is what the square of the shift's difference from the
  * mean is of the variance, and not what that of the mean is, as it would be without a shift. A median, since a single
@@ -165,6 +165,17 @@ static void shift(Sums *s, Rewriter *r, const Variance *v)
         r, OP_ADD, shape, made->sum, rw_binary(r, OP_MULTIPLY, shape, n, made->shift));
 }
 
+/* It is total / n, where the difference from the shift is made without the shift. */
+static bool is_mean(const Variance *v)
+{
+    double n = summed_count(v->total);
+    const Instruction *mean = v->mean;
+    return mean->operand_count == 2 && mean->operands[0] == v->total &&
+           ((mean->op == OP_DIVIDE && inst_is_constant_scalar(mean->operands[1], n)) ||
+            (mean->op == OP_MULTIPLY &&
+             inst_is_constant_scalar(mean->operands[1], 1 / n)));
+}
+
 static void visit(Sums *s, Instruction *sum)
 {
     Variance v;
@@ -179,11 +190,17 @@ static void visit(Sums *s, Instruction *sum)
     const Shifted *made = &s->shifted[v.total->id];
     if (made->sum == NULL)
         shift(s, &r, &v);
-    Instruction *n = rw_splat(&r, shape, summed_count(sum)),
-                *by = rw_binary(&r, OP_SUBTRACT, shape, v.mean, made->shift),
-                *twice = rw_binary(&r, OP_ADD, shape, made->sum, made->sum),
-                *all = rw_binary(&r, OP_MULTIPLY, shape, n, by),
-                *more = rw_binary(&r, OP_SUBTRACT, shape, all, twice);
+    double n = summed_count(sum);
+    Instruction *by, *more;
+    if (is_mean(&v)) {
+        by = rw_binary(&r, OP_MULTIPLY, shape, made->sum, rw_splat(&r, shape, 1 / n));
+        more = rw_unary(&r, OP_NEGATE, shape, made->sum);
+    } else {
+        by = rw_binary(&r, OP_SUBTRACT, shape, v.mean, made->shift);
+        more = rw_binary(&r, OP_MULTIPLY, shape, rw_splat(&r, shape, n), by);
+        more = rw_binary(&r, OP_SUBTRACT, shape, more,
+                         rw_binary(&r, OP_ADD, shape, made->sum, made->sum));
+    }
     more = rw_binary(&r, OP_MULTIPLY, shape, by, more);
     more = rw_binary(&r, OP_ADD, shape, made->squares, more);
     s->forward[sum->id] = rw_binary(&r, OP_MAXIMUM, shape, more, rw_splat(&r, shape, 0));
