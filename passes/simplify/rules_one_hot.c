@@ -1,6 +1,6 @@
 /* Rules of one-hot factors: 1 where a number stands that counts along rows, else 0.
  *
- *   sum(one_hot(l) * (x - m - s))  ->  c (sum(one_hot(l) * x) - m - s) + 0 m + 0 s, c = 1 if l is a column, else 0
+ *   sum(one_hot(l) * (x - m - s))  ->  (l is a column ? t - m - s : t) + 0 m + 0 s, t = sum(one_hot(l) * x)
  *
  * for numbers m and s of each row: the cross-entropy of a softmax then has no sum that has to wait for m and s, so that
  * its row is read once. The element that is picked is rounded as before. What is not finite elsewhere in a row makes
@@ -133,13 +133,13 @@ static Instruction *compared(Rewriter *r, Instruction *x, int64_t with, int64_t 
     return c;
 }
 
-/* 1 for rows whose label is a column. */
-static Instruction *has_column(Rewriter *r, const OneHotSum *s, const Shape *shape)
+/* Rows whose label is a column. */
+static Instruction *has_column(Rewriter *r, const OneHotSum *s)
 {
     int64_t last = s->is_picked->shape->dims[s->dim] - 1;
     Instruction *above = compared(r, s->labels, 0, DIRECTION_GE),
                 *below = compared(r, s->labels, last, DIRECTION_LE);
-    return rw_convert(r, shape, rw_binary(r, OP_AND, above->shape, above, below));
+    return rw_binary(r, OP_AND, above->shape, above, below);
 }
 
 static Instruction *picked_sum(Rewriter *r, Instruction *inst)
@@ -151,9 +151,9 @@ static Instruction *picked_sum(Rewriter *r, Instruction *inst)
                 *shape = shape_with_dtype(r->m->intern, inst->shape, all->dtype);
     int64_t dim = s.dim;
     Instruction *factor = rw_convert(r, all, s.is_picked);
-    Instruction *out =
+    Instruction *picked =
         rw_sum(r, shape, rw_binary(r, OP_MULTIPLY, all, factor, s.x), 1, &dim);
-    Instruction *zeros[ROW_STEPS];
+    Instruction *out = picked, *zeros[ROW_STEPS];
     uint32_t count = 0;
     for (uint32_t i = s.count; i-- > 0;) {
         const Instruction *step = s.step[i];
@@ -167,8 +167,10 @@ static Instruction *picked_sum(Rewriter *r, Instruction *inst)
         zeros[count++] = rw_binary(r, OP_MULTIPLY, shape, number, rw_splat(r, shape, 0));
     }
     shape = shape_with_dtype(r->m->intern, inst->shape, s.product);
-    out = rw_binary(r, OP_MULTIPLY, shape, has_column(r, &s, shape),
-                    rw_convert(r, shape, out));
+    /* 0 - m - s may be infinite where x - m - s is not */
+    Instruction *parts[3] = {has_column(r, &s), rw_convert(r, shape, out),
+                             rw_convert(r, shape, picked)};
+    out = rw_add(r, OP_SELECT, shape, 3, parts);
     for (uint32_t i = 0; i < count; i++)
         out = rw_binary(r, OP_ADD, shape, out, rw_convert(r, shape, zeros[i]));
     return rw_convert(r, inst->shape, out);
