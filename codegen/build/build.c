@@ -274,15 +274,20 @@ static void assemble_again(const Build *b, const BuildWorker *w, const char *ptx
     enum { ALL_REGISTERS = 240 }; /* from here on it had no choice */
     const char **names = ARENA_ARRAY(w->arena, const char *, out->use_count + 1);
     size_t n = 0;
+    bool has_none_left = false;
     for (size_t i = 0; i < out->use_count; i++) {
         const KernelUse *u = &out->uses[i];
-        if (kernel_use_spills(u) != 0 && u->registers < ALL_REGISTERS)
+        if (kernel_use_spills(u) == 0)
+            continue;
+        if (u->registers < ALL_REGISTERS)
             names[n++] = u->name;
+        else
+            has_none_left = true;
     }
     const char *text = ptx_without_limit(w->arena, ptx, names, n);
     if (text != NULL)
         try_again(b, w, text, form, threads, out);
-    if (spilled_bytes(out) != 0)
+    if (has_none_left && spilled_bytes(out) != 0)
         try_again(b, w, ptx, (AssembleForm)(form | ASSEMBLE_SPARING), threads, out);
 }
 
