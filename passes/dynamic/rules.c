@@ -25,10 +25,7 @@ static Instruction *op2(Statics *st, OpCode op, Instruction *a, Instruction *b)
 static Instruction *compare(Statics *st, Instruction *a, int64_t direction,
                             Instruction *b)
 {
-    const Shape *s = shape_with_dtype(st->r.m->intern, a->shape, DT_PRED);
-    Instruction *c = rw_binary(&st->r, OP_COMPARE, s, a, b);
-    inst_set_int(c, ATTR_DIRECTION, direction);
-    return c;
+    return rw_compare(&st->r, a, b, direction);
 }
 
 static Instruction *select3(Statics *st, Instruction *p, Instruction *t, Instruction *f)

@@ -78,9 +78,7 @@ static bool with_unit(Statics *st, const Sized *x, Sized *out)
         at[i] = rw_add(r, OP_IOTA, shape_with_dtype(t, s, DT_S32), 0, NULL);
         inst_set_int(at[i], ATTR_IOTA_DIMENSION, row + i);
     }
-    Instruction *diagonal =
-        rw_binary(r, OP_COMPARE, shape_with_dtype(t, s, DT_PRED), at[0], at[1]);
-    inst_set_int(diagonal, ATTR_DIRECTION, DIRECTION_EQ);
+    Instruction *diagonal = rw_compare(r, at[0], at[1], DIRECTION_EQ);
     int64_t dims[2] = {row, row + 1};
     Instruction *parts[3] = {sized_mask(st, x, &(Ints){dims, 2}), x->inst,
                              rw_convert(r, s, diagonal)};

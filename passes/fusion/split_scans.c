@@ -111,10 +111,8 @@ static Instruction *cut(ScanCut *c, Instruction *x)
     const Shape *numbers = shape_with_dtype(t, c->wide, DT_S32);
     Instruction *number = rw_add(r, OP_IOTA, numbers, 0, NULL);
     inst_set_int(number, ATTR_IOTA_DIMENSION, inner);
-    Instruction *is_first =
-        rw_binary(r, OP_COMPARE, shape_with_dtype(t, c->wide, DT_PRED), number,
-                  rw_splat_int(r, numbers, c->is_reverse ? last : 0));
-    inst_set_int(is_first, ATTR_DIRECTION, DIRECTION_EQ);
+    Instruction *is_first = rw_compare(
+        r, number, rw_splat_int(r, numbers, c->is_reverse ? last : 0), DIRECTION_EQ);
     x = rw_add(r, OP_SELECT, c->wide, 3, (Instruction *[]){is_first, joined, x});
     return rw_unary(r, OP_BITCAST, c->scan->shape, windows(c, x, inner));
 }

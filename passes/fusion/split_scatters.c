@@ -64,10 +64,7 @@ static Instruction *splat(const Split *s, const Shape *like, int64_t value)
 static Instruction *compare(const Split *s, Instruction *a, Instruction *b,
                             int64_t direction)
 {
-    const Shape *pred = shape_with_dtype(s->r->m->intern, a->shape, DT_PRED);
-    Instruction *c = rw_binary(s->r, OP_COMPARE, pred, a, b);
-    inst_set_int(c, ATTR_DIRECTION, direction);
-    return c;
+    return rw_compare(s->r, a, b, direction);
 }
 
 static Instruction *select(const Split *s, Instruction *condition, Instruction *a,

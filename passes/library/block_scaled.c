@@ -190,10 +190,7 @@ static Instruction *take_signs(Rewriter *r, Instruction *x, Instruction *scale)
     const Shape *s = scale->shape, *whole = x->shape,
                 *blocks = blocked(r, whole, s->dims[s->rank - 1], whole->dtype);
     Instruction *wide = convert(r, scale, DT_F32);
-    Instruction *below =
-        rw_binary(r, OP_COMPARE, shape_with_dtype(r->m->intern, s, DT_PRED), wide,
-                  rw_splat(r, wide->shape, 0));
-    inst_set_int(below, ATTR_DIRECTION, DIRECTION_LT);
+    Instruction *below = rw_compare(r, wide, rw_splat(r, wide->shape, 0), DIRECTION_LT);
     x = rw_reshape(r, blocks, x);
     Instruction *parts[3] = {
         spread(r, below, shape_with_dtype(r->m->intern, blocks, DT_PRED)),

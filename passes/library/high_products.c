@@ -85,9 +85,7 @@ static bool gains(Instruction *dot, const PassContext *cx)
 static Instruction *unless_nan(Rewriter *r, Instruction *x, Instruction *value,
                                Instruction *otherwise)
 {
-    Instruction *is_number =
-        rw_binary(r, OP_COMPARE, shape_with_dtype(r->m->intern, x->shape, DT_PRED), x, x);
-    inst_set_int(is_number, ATTR_DIRECTION, DIRECTION_EQ);
+    Instruction *is_number = rw_compare(r, x, x, DIRECTION_EQ);
     return rw_add(r, OP_SELECT, x->shape, 3,
                   (Instruction *[]){is_number, value, otherwise});
 }

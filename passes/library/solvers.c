@@ -80,7 +80,7 @@ static Instruction *one_triangle(Rewriter *r, Instruction *x, bool lower)
     Instruction *rows = matrix_numbers(r, x->shape, true),
                 *columns = matrix_numbers(r, x->shape, false);
     Instruction *is_inside =
-        matrix_compare(r, rows, columns, lower ? DIRECTION_GE : DIRECTION_LE);
+        rw_compare(r, rows, columns, lower ? DIRECTION_GE : DIRECTION_LE);
     return matrix_select(r, is_inside, x, rw_splat(r, x->shape, 0));
 }
 

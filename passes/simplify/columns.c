@@ -64,7 +64,7 @@ Instruction *columns_compare(Columns *c, const Shape *s, bool rows, int64_t dire
 {
     Instruction *numbers = columns_numbers(c, s, rows);
     Instruction *step = rw_broadcast(&c->r, numbers->shape, c->i, 0, NULL);
-    return matrix_compare(&c->r, numbers, step, direction);
+    return rw_compare(&c->r, numbers, step, direction);
 }
 
 Instruction *columns_reduced(Columns *c, Instruction *x, OpCode op, Instruction *first)
@@ -81,15 +81,6 @@ Instruction *columns_product(Columns *c, Instruction *a, Instruction *b, const S
 }
 
 /* -- matrices --------------------------------------------------------------------------------- */
-
-Instruction *matrix_compare(Rewriter *r, Instruction *a, Instruction *b,
-                            int64_t direction)
-{
-    const Shape *s = rw_shape(r, DT_PRED, a->shape->rank, a->shape->dims);
-    Instruction *c = rw_binary(r, OP_COMPARE, s, a, b);
-    inst_set_int(c, ATTR_DIRECTION, direction);
-    return c;
-}
 
 Instruction *matrix_select(Rewriter *r, Instruction *p, Instruction *a, Instruction *b)
 {
@@ -213,8 +204,8 @@ Instruction *matrix_numbers(Rewriter *r, const Shape *s, bool rows)
 
 Instruction *matrix_unit(Rewriter *r, const Shape *s)
 {
-    Instruction *is_one = matrix_compare(r, matrix_numbers(r, s, true),
-                                         matrix_numbers(r, s, false), DIRECTION_EQ);
+    Instruction *is_one = rw_compare(r, matrix_numbers(r, s, true),
+                                     matrix_numbers(r, s, false), DIRECTION_EQ);
     return rw_convert(r, rw_shape(r, s->dtype, s->rank, s->dims), is_one);
 }
 
@@ -223,8 +214,8 @@ Instruction *matrix_hermitian(Rewriter *r, Instruction *a, bool lower)
     const Shape *s = a->shape;
     Instruction *row = matrix_numbers(r, s, true), *column = matrix_numbers(r, s, false);
     Instruction *is_given =
-        matrix_compare(r, row, column, lower ? DIRECTION_GT : DIRECTION_LT);
-    Instruction *is_own = matrix_compare(r, row, column, DIRECTION_EQ), *own = a;
+        rw_compare(r, row, column, lower ? DIRECTION_GT : DIRECTION_LT);
+    Instruction *is_own = rw_compare(r, row, column, DIRECTION_EQ), *own = a;
     Instruction *other = matrix_conjugate(r, matrix_transposed(r, a));
     if (dtype_is_complex(s->dtype)) {
         own = matrix_real(r, a);

@@ -53,8 +53,6 @@ Instruction *columns_reduced(Columns *c, Instruction *x, OpCode op, Instruction 
 
 /* -- matrices --------------------------------------------------------------------------------- */
 
-Instruction *matrix_compare(Rewriter *r, Instruction *a, Instruction *b,
-                            int64_t direction);
 Instruction *matrix_select(Rewriter *r, Instruction *p, Instruction *a, Instruction *b);
 Instruction *matrix_both(Rewriter *r, Instruction *a, Instruction *b); /* of two preds */
 /* x itself where it is real; NULL for its imaginary part then. */

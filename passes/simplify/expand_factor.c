@@ -28,15 +28,15 @@ static Instruction *pivot_row(Columns *c, Instruction *column)
     Instruction *least = rw_splat(r, shape_scalar(c->m->intern, real->dtype), -1);
     Instruction *most = columns_reduced(c, size, OP_MAXIMUM, least);
     Instruction *is_most =
-        matrix_compare(r, size, columns_repeated(c, most, real), DIRECTION_EQ);
+        rw_compare(r, size, columns_repeated(c, most, real), DIRECTION_EQ);
     Instruction *rows = columns_numbers(c, real, true);
     Instruction *none = rw_splat_int(r, c->index, real->dims[c->rank - 2]);
     Instruction *first = columns_reduced(
         c, matrix_select(r, is_most, rows, rw_broadcast(r, rows->shape, none, 0, NULL)),
         OP_MINIMUM, none);
     Instruction *own = rw_broadcast(r, first->shape, c->i, 0, NULL);
-    Instruction *is_found = matrix_compare(
-        r, first, rw_broadcast(r, first->shape, none, 0, NULL), DIRECTION_LT);
+    Instruction *is_found =
+        rw_compare(r, first, rw_broadcast(r, first->shape, none, 0, NULL), DIRECTION_LT);
     return matrix_select(r, is_found, first, own);
 }
 
@@ -48,7 +48,7 @@ static Instruction *exchanged(Columns *c, Instruction *a, Instruction *p,
     const Shape *s = a->shape;
     Instruction *rows = columns_numbers(c, s, true);
     Instruction *is_p =
-        matrix_compare(r, rows, columns_repeated(c, p, rows->shape), DIRECTION_EQ);
+        rw_compare(r, rows, columns_repeated(c, p, rows->shape), DIRECTION_EQ);
     Instruction *minus_zero = rw_splat(r, shape_scalar(c->m->intern, s->dtype), -0.0);
     if (dtype_is_complex(s->dtype)) {
         const Shape *part = shape_scalar(c->m->intern, number_component(s->dtype));
@@ -79,7 +79,7 @@ static void lu_step(Columns *c, const void *user, Instruction **arrays)
     Instruction *by = columns_repeated(c, pivot, column);
     Instruction *is_divided =
         matrix_both(&c->r, columns_compare(c, column, true, DIRECTION_GT),
-                    matrix_compare(r, by, rw_splat(r, column, 0), DIRECTION_NE));
+                    rw_compare(r, by, rw_splat(r, column, 0), DIRECTION_NE));
     Instruction *l =
         matrix_select(r, is_divided, rw_binary(r, OP_DIVIDE, column, old, by), old);
     Instruction *to_come = matrix_both(&c->r, columns_compare(c, s, true, DIRECTION_GT),
@@ -176,7 +176,7 @@ static Instruction *with_columns_exchanged(Columns *c, Instruction *x, Instructi
     const Shape *s = x->shape, *one = columns_shape(c, s, s->dims[c->rank - 2], 1);
     Instruction *numbers = matrix_numbers(r, s, false);
     Instruction *is_p =
-        matrix_compare(r, numbers, columns_repeated(c, p, numbers->shape), DIRECTION_EQ);
+        rw_compare(r, numbers, columns_repeated(c, p, numbers->shape), DIRECTION_EQ);
     Instruction *first = rw_splat(r, shape_scalar(c->m->intern, s->dtype), 0);
     Instruction *only = matrix_select(r, is_p, x, rw_splat(r, s, 0));
     int64_t last = (int64_t)c->rank - 1;
@@ -203,7 +203,7 @@ static Instruction *longest_column(Columns *c, Instruction *a, Instruction *fixe
     sum = rw_convert(r, real, sum);
     Instruction *counts =
         matrix_both(r, columns_compare(c, real, false, DIRECTION_GE),
-                    matrix_compare(r, sum, rw_splat(r, real, 0), DIRECTION_GE));
+                    rw_compare(r, sum, rw_splat(r, real, 0), DIRECTION_GE));
     sum = matrix_select(r, counts, sum, rw_splat(r, real, -1));
     int64_t last = (int64_t)c->rank - 1, n = real->dims[last];
     const Shape *one = columns_shape(c, real, 1, 1),
@@ -214,14 +214,14 @@ static Instruction *longest_column(Columns *c, Instruction *a, Instruction *fixe
     Instruction *numbers = matrix_numbers(r, real, false);
     Instruction *none = rw_splat_int(r, numbers->shape, n);
     Instruction *is_most =
-        matrix_compare(r, sum, columns_repeated(c, most, real), DIRECTION_EQ);
+        rw_compare(r, sum, columns_repeated(c, most, real), DIRECTION_EQ);
     Instruction *at =
         matrix_reduced(r, OP_MINIMUM, matrix_select(r, is_most, numbers, none),
                        rw_splat_int(r, c->index, n), 1, &last);
     Instruction *own = rw_broadcast(r, index, c->i, 0, NULL);
     Instruction *is_free =
-        matrix_both(r, matrix_compare(r, own, fixed, DIRECTION_GE),
-                    matrix_compare(r, most, rw_splat(r, one, 0), DIRECTION_GE));
+        matrix_both(r, rw_compare(r, own, fixed, DIRECTION_GE),
+                    rw_compare(r, most, rw_splat(r, one, 0), DIRECTION_GE));
     return matrix_select(r, is_free, rw_reshape(r, index, at), own);
 }
 
@@ -244,7 +244,7 @@ static void fixing_step(Columns *c, const void *user, Instruction **arrays)
     const Shape *s = arrays[2]->shape;
     Instruction *own = rw_broadcast(r, s, c->i, 0, NULL), *zero = rw_splat_int(r, s, 0);
     Instruction *is_fixed =
-        matrix_compare(r, columns_part(c, arrays[3], s, NULL, c->i), zero, DIRECTION_NE);
+        rw_compare(r, columns_part(c, arrays[3], s, NULL, c->i), zero, DIRECTION_NE);
     Instruction *p = matrix_select(r, is_fixed, arrays[2], own);
     arrays[0] = with_columns_exchanged(c, arrays[0], p);
     arrays[1] = with_columns_exchanged(c, arrays[1], p);

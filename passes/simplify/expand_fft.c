@@ -97,7 +97,7 @@ static DType count_type(int64_t n)
 static Instruction *has_bit(Rewriter *r, Instruction *x, int64_t bit)
 {
     Instruction *b = rw_binary(r, OP_AND, x->shape, x, rw_splat_int(r, x->shape, bit));
-    return matrix_compare(r, b, rw_splat_int(r, x->shape, 0), DIRECTION_NE);
+    return rw_compare(r, b, rw_splat_int(r, x->shape, 0), DIRECTION_NE);
 }
 
 static Instruction *negated_if(Rewriter *r, Instruction *is_negated, Instruction *x)
@@ -268,8 +268,7 @@ static Instruction *chirp_filter(Rewriter *r, DType t, int64_t n, int64_t m,
     const Shape *s = j->shape;
     Instruction *distance = rw_binary(
         r, OP_MINIMUM, s, j, rw_binary(r, OP_SUBTRACT, s, rw_splat_int(r, s, m), j));
-    Instruction *is_near =
-        matrix_compare(r, distance, rw_splat_int(r, s, n), DIRECTION_LT);
+    Instruction *is_near = rw_compare(r, distance, rw_splat_int(r, s, n), DIRECTION_LT);
     Instruction *w = chirp(r, t, distance, n, !positive);
     w = matrix_select(r, is_near, w, rw_splat(r, w->shape, 0.0));
     return transform(r, w, false);
@@ -391,8 +390,7 @@ static Instruction *halves_split(Rewriter *r, Instruction *x, int64_t n)
                 *d = matrix_imag(r, back);
     const Shape *real = a->shape;
     Instruction *k = numbers(r, count_type(n), s->rank, s->dims, s->rank - 1);
-    Instruction *is_first =
-        matrix_compare(r, k, rw_splat_int(r, k->shape, 0), DIRECTION_EQ);
+    Instruction *is_first = rw_compare(r, k, rw_splat_int(r, k->shape, 0), DIRECTION_EQ);
     b = matrix_select(r, is_first, rw_splat(r, real, 0.0), b);
     d = matrix_select(r, is_first, rw_splat(r, real, 0.0), d);
     Instruction *sum = complex_of(r, rw_binary(r, OP_ADD, real, a, c),

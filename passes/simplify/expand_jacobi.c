@@ -116,13 +116,13 @@ static Rotation rotation_of(Rewriter *r, Instruction *p, Instruction *q, Instruc
     const Shape *s = p->shape;
     Instruction *one = rw_splat(r, s, 1), *zero = rw_splat(r, s, 0);
     Instruction *size = rw_unary(r, OP_ABS, s, x);
-    Instruction *is_none = matrix_compare(r, size, zero, DIRECTION_EQ);
+    Instruction *is_none = rw_compare(r, size, zero, DIRECTION_EQ);
     Instruction *u = rw_binary(r, OP_DIVIDE, s, rw_binary(r, OP_SUBTRACT, s, q, p),
                                rw_binary(r, OP_ADD, s, size, size));
     Instruction *root =
         rw_unary(r, OP_SQRT, s, rw_binary(r, OP_ADD, s, one, multiply(r, u, u)));
-    Instruction *sign = matrix_select(r, matrix_compare(r, u, zero, DIRECTION_LT),
-                                      rw_splat(r, s, -1), one);
+    Instruction *sign =
+        matrix_select(r, rw_compare(r, u, zero, DIRECTION_LT), rw_splat(r, s, -1), one);
     Instruction *t = rw_binary(r, OP_DIVIDE, s, sign,
                                rw_binary(r, OP_ADD, s, rw_unary(r, OP_ABS, s, u), root));
     Instruction *c = rw_binary(
@@ -242,7 +242,7 @@ Instruction *expand_phases(Rewriter *r, Instruction *x)
     Instruction *sum = sum_of_rows(r, each);
     const Shape *parts = rw_shape(r, real, 2, s->dims);
     Instruction *size = rw_unary(r, OP_ABS, parts, sum), *zero = rw_splat(r, parts, 0);
-    Instruction *is_some = matrix_compare(r, size, zero, DIRECTION_GT);
+    Instruction *is_some = rw_compare(r, size, zero, DIRECTION_GT);
     Instruction *by = rw_binary(r, OP_DIVIDE, sum->shape, matrix_conjugate(r, sum),
                                 of_type(r, s->dtype, size));
     return matrix_select(r, is_some, by, rw_splat(r, sum->shape, 1));
@@ -262,11 +262,11 @@ static Instruction *scale_of(Rewriter *r, Instruction *a)
     const Shape *s = most->shape;
     Instruction *infinity = rw_splat(r, s, HUGE_VAL);
     Instruction *is_small =
-        matrix_both(r, matrix_compare(r, most, rw_splat(r, s, 0), DIRECTION_GT),
-                    matrix_compare(r, most, rw_splat(r, s, 1 / largest), DIRECTION_LT));
+        matrix_both(r, rw_compare(r, most, rw_splat(r, s, 0), DIRECTION_GT),
+                    rw_compare(r, most, rw_splat(r, s, 1 / largest), DIRECTION_LT));
     Instruction *is_large =
-        matrix_both(r, matrix_compare(r, most, rw_splat(r, s, largest), DIRECTION_GT),
-                    matrix_compare(r, most, infinity, DIRECTION_LT));
+        matrix_both(r, rw_compare(r, most, rw_splat(r, s, largest), DIRECTION_GT),
+                    rw_compare(r, most, infinity, DIRECTION_LT));
     Instruction *scales = rw_binary(r, OP_OR, is_small->shape, is_small, is_large);
     return matrix_select(r, scales, most, rw_splat(r, s, 1));
 }
@@ -332,8 +332,8 @@ static Instruction *compare_outside(Rewriter *r, Instruction *a, int64_t directi
     double e = epsilon(a->shape->dtype);
     Instruction *all = sum_of_matrix(r, squares(r, a));
     Instruction *off = sum_of_matrix(r, squares(r, without_diagonal(r, a)));
-    return matrix_compare(r, off, multiply(r, all, rw_splat(r, all->shape, e * e)),
-                          direction);
+    return rw_compare(r, off, multiply(r, all, rw_splat(r, all->shape, e * e)),
+                      direction);
 }
 
 /* arrays: a, v transposed, whether there is more to do */
@@ -394,13 +394,13 @@ static void singular_step(Columns *c, const void *user, Instruction **arrays)
     Instruction *size = rw_unary(r, OP_ABS, s, inner);
     Instruction *both =
         multiply(r, rw_unary(r, OP_SQRT, s, p), rw_unary(r, OP_SQRT, s, q));
-    Instruction *is_done = matrix_compare(
-        r, size, multiply(r, both, rw_splat(r, s, how->least)), DIRECTION_LE);
+    Instruction *is_done =
+        rw_compare(r, size, multiply(r, both, rw_splat(r, s, how->least)), DIRECTION_LE);
     inner = matrix_select(r, is_done, rw_splat(r, inner->shape, 0), inner);
     Rotation by = rotation_of(r, p, q, inner);
     rotate(r, &top, &bottom, true, by.c, by.conjugate, by.s);
     arrays[0] = moved_on(r, top, bottom, true);
-    Instruction *is_none = matrix_compare(r, both, rw_splat(r, s, 0), DIRECTION_EQ);
+    Instruction *is_none = rw_compare(r, both, rw_splat(r, s, 0), DIRECTION_EQ);
     Instruction *angle = matrix_select(r, is_none, rw_splat(r, s, 0),
                                        rw_binary(r, OP_DIVIDE, s, size, both));
     Instruction *zero = rw_splat(r, shape_scalar(r->m->intern, s->dtype), 0);
@@ -419,8 +419,8 @@ static void singular_sweep(Columns *c, const void *user, Instruction **arrays)
     arrays[0] = columns_result(r, loop, 0);
     arrays[1] = columns_result(r, loop, 1);
     arrays[2] =
-        any_of(r, matrix_compare(r, arrays[1], rw_splat(r, arrays[1]->shape, how->least),
-                                 DIRECTION_GT));
+        any_of(r, rw_compare(r, arrays[1], rw_splat(r, arrays[1]->shape, how->least),
+                             DIRECTION_GT));
 }
 
 /* What is known of a matrix with as many rows as columns or more. */
@@ -445,8 +445,7 @@ static Decomposed decompose(Rewriter *r, Instruction *x)
     x = matrix_part(r, columns_result(r, loop, 0), 0, n, 0, length + n);
     worst = columns_result(r, loop, 1);
     Decomposed out;
-    out.is_bad =
-        matrix_compare(r, worst, rw_splat(r, worst->shape, how.least), DIRECTION_LE);
+    out.is_bad = rw_compare(r, worst, rw_splat(r, worst->shape, how.least), DIRECTION_LE);
     out.is_bad = rw_unary(r, OP_NOT, out.is_bad->shape, out.is_bad);
     Instruction *norms = sum_of_rows(r, squares(r, cut(r, x, false, 0, length)));
     norms = rw_unary(r, OP_SQRT, norms->shape, norms);
@@ -466,8 +465,7 @@ static Instruction *left_vectors(Rewriter *r, Instruction *w, int64_t columns)
     Instruction *t, *v = expand_qr(r, w, n, &t);
     Instruction *d = matrix_real(r, diagonal(r, matrix_part(r, v, 0, n, 0, n)));
     Instruction *one = rw_splat(r, d->shape, 1);
-    Instruction *is_negative =
-        matrix_compare(r, d, rw_splat(r, d->shape, 0), DIRECTION_LT);
+    Instruction *is_negative = rw_compare(r, d, rw_splat(r, d->shape, 0), DIRECTION_LT);
     Instruction *sign = matrix_select(r, is_negative, rw_splat(r, d->shape, -1), one);
     Instruction *zero = rw_splat(r, shape_scalar(r->m->intern, v->shape->dtype), 0);
     sign =

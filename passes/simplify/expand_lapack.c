@@ -23,7 +23,7 @@ Instruction *expand_first_bad(Rewriter *r, Instruction *is_bad, const Shape *inf
     Instruction *zero = rw_splat_int(r, most->shape, 0);
     Instruction *number =
         rw_binary(r, OP_SUBTRACT, most->shape, rw_splat_int(r, most->shape, n + 1), most);
-    Instruction *is_none = matrix_compare(r, most, zero, DIRECTION_EQ);
+    Instruction *is_none = rw_compare(r, most, zero, DIRECTION_EQ);
     return matrix_given_as(r, info, matrix_select(r, is_none, zero, number));
 }
 
@@ -31,7 +31,7 @@ Instruction *expand_info(Rewriter *r, Instruction *factors, const Shape *info,
                          int64_t direction)
 {
     Instruction *pivot = direction == DIRECTION_GT ? matrix_real(r, factors) : factors;
-    Instruction *good = matrix_compare(r, pivot, rw_splat(r, pivot->shape, 0), direction);
+    Instruction *good = rw_compare(r, pivot, rw_splat(r, pivot->shape, 0), direction);
     Instruction *bad = rw_unary(r, OP_NOT, good->shape, good);
     return expand_first_bad(r, matrix_both(r, bad, matrix_unit(r, bad->shape)), info);
 }
@@ -79,14 +79,14 @@ static void pivot_step(Columns *c, const void *user, Instruction **arrays)
     Rewriter *r = &c->r;
     const Shape *s = arrays[0]->shape, *one = columns_shape(c, s, 1, 1);
     Instruction *p = columns_part(c, arrays[1], one, c->i, NULL);
-    Instruction *is_p = matrix_compare(r, matrix_numbers(r, s, true),
-                                       columns_repeated(c, p, s), DIRECTION_EQ);
+    Instruction *is_p = rw_compare(r, matrix_numbers(r, s, true),
+                                   columns_repeated(c, p, s), DIRECTION_EQ);
     Instruction *none = rw_splat_int(r, s, -1);
     Instruction *of_p =
         columns_reduced(c, matrix_select(r, is_p, arrays[0], none), OP_MAXIMUM,
                         rw_splat_int(r, shape_scalar(c->m->intern, DT_S32), -1));
     Instruction *of_i = columns_part(c, arrays[0], one, c->i, NULL);
-    Instruction *is_none = matrix_compare(r, of_p, rw_splat_int(r, one, 0), DIRECTION_LT);
+    Instruction *is_none = rw_compare(r, of_p, rw_splat_int(r, one, 0), DIRECTION_LT);
     Instruction *x = matrix_select(r, is_p, columns_repeated(c, of_i, s), arrays[0]);
     arrays[0] =
         columns_with_part(c, x, matrix_select(r, is_none, of_i, of_p), c->i, NULL);
@@ -123,16 +123,15 @@ static Instruction *positions(Rewriter *r, Instruction *columns, Instruction *be
     int64_t count = columns->shape->dims[0], n = begins->shape->dims[0] - 1;
     const Shape *each = columns->shape,
                 *all = rw_shape(r, DT_S32, 2, (int64_t[]){count, n + 1});
-    Instruction *is_begun =
-        matrix_compare(r, rw_broadcast(r, all, begins, 1, (int64_t[]){1}),
-                       matrix_numbers(r, all, true), DIRECTION_LE);
+    Instruction *is_begun = rw_compare(r, rw_broadcast(r, all, begins, 1, (int64_t[]){1}),
+                                       matrix_numbers(r, all, true), DIRECTION_LE);
     Instruction *row = rw_sum(r, each, rw_convert(r, all, is_begun), 1, (int64_t[]){1});
     row = rw_binary(r, OP_SUBTRACT, each, row, rw_splat_int(r, each, 1));
     Instruction *zero = rw_splat_int(r, each, 0), *end = rw_splat_int(r, each, n);
-    Instruction *is_there = matrix_both(r, matrix_compare(r, row, zero, DIRECTION_GE),
-                                        matrix_compare(r, row, end, DIRECTION_LT));
-    is_there = matrix_both(r, is_there, matrix_compare(r, columns, zero, DIRECTION_GE));
-    is_there = matrix_both(r, is_there, matrix_compare(r, columns, end, DIRECTION_LT));
+    Instruction *is_there = matrix_both(r, rw_compare(r, row, zero, DIRECTION_GE),
+                                        rw_compare(r, row, end, DIRECTION_LT));
+    is_there = matrix_both(r, is_there, rw_compare(r, columns, zero, DIRECTION_GE));
+    is_there = matrix_both(r, is_there, rw_compare(r, columns, end, DIRECTION_LT));
     Instruction *at =
         rw_binary(r, OP_ADD, each, columns, rw_binary(r, OP_MULTIPLY, each, row, end));
     return matrix_select(r, is_there, at, rw_splat_int(r, each, -1));

@@ -243,7 +243,7 @@ static void update_step(Columns *c, const void *user, Instruction **arrays)
     Instruction *row = columns_part(c, arrays[0], s, c->i, NULL), *w = arrays[1];
     Instruction *x = columns_part(c, row, one, NULL, c->i),
                 *y = columns_part(c, w, one, NULL, c->i);
-    Instruction *is_none = matrix_compare(r, y, rw_splat(r, one, 0), DIRECTION_EQ);
+    Instruction *is_none = rw_compare(r, y, rw_splat(r, one, 0), DIRECTION_EQ);
     Instruction *most = rw_binary(r, OP_MAXIMUM, one, rw_unary(r, OP_ABS, one, x),
                                   rw_unary(r, OP_ABS, one, y));
     x = rw_binary(r, OP_DIVIDE, one, x, most);

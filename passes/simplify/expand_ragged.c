@@ -44,15 +44,6 @@ static Instruction *iota(Rewriter *r, const Shape *s, int64_t dim)
     return i;
 }
 
-static Instruction *compare(Rewriter *r, Instruction *a, Instruction *b,
-                            int64_t direction)
-{
-    const Shape *s = shape_with_dtype(r->m->intern, a->shape, DT_PRED);
-    Instruction *c = rw_binary(r, OP_COMPARE, s, a, b);
-    inst_set_int(c, ATTR_DIRECTION, direction);
-    return c;
-}
-
 /* Where each group begins and ends: sums of the sizes up to it, negative ones counting as 0. */
 static void find_bounds(Ragged *g)
 {
@@ -69,7 +60,7 @@ static void find_bounds(Ragged *g)
     Instruction *sizes = rw_binary(r, OP_MAXIMUM, s, g->sizes, rw_splat(r, s, 0.0));
     const Shape *square = rw_shape(r, s->dtype, s->rank + 1, dims);
     Instruction *before =
-        compare(r, iota(r, square, p + 1), iota(r, square, p), DIRECTION_LE);
+        rw_compare(r, iota(r, square, p + 1), iota(r, square, p), DIRECTION_LE);
     Instruction *operands[3] = {before, rw_broadcast(r, square, sizes, s->rank, to),
                                 rw_splat(r, square, 0.0)};
     int64_t along = p + 1;
@@ -87,8 +78,9 @@ static Instruction *in_group(Ragged *g, uint32_t rank, const int64_t *sizes,
     Instruction *at = iota(r, s, along);
     uint32_t n = g->sizes->shape->rank;
     Instruction *from =
-        compare(r, at, rw_broadcast(r, s, g->starts, n, dims), DIRECTION_GE);
-    Instruction *to = compare(r, at, rw_broadcast(r, s, g->ends, n, dims), DIRECTION_LT);
+        rw_compare(r, at, rw_broadcast(r, s, g->starts, n, dims), DIRECTION_GE);
+    Instruction *to =
+        rw_compare(r, at, rw_broadcast(r, s, g->ends, n, dims), DIRECTION_LT);
     return rw_binary(r, OP_AND, from->shape, from, to);
 }
 

@@ -336,9 +336,7 @@ static Instruction *by_windows(Rewriter *r, Instruction *inst)
         if (is_plain)
             own = window_numbers(r, inst, back);
         Instruction *source = of_window(r, inst, inst->operands[1], back, zero);
-        Instruction *hit = rw_binary(
-            r, OP_COMPARE, shape_with_dtype(intern, numbered, DT_PRED), number_of, own);
-        inst_set_int(hit, ATTR_DIRECTION, DIRECTION_EQ);
+        Instruction *hit = rw_compare(r, number_of, own, DIRECTION_EQ);
         Instruction *more =
             rw_binary(r, OP_ADD, summed, sum, rw_convert(r, summed, source));
         sum = rw_add(r, OP_SELECT, summed, 3, (Instruction *[]){hit, more, sum});

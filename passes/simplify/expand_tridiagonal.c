@@ -101,8 +101,8 @@ Instruction *expand_sytrd(Rewriter *r, Instruction *inst, const LapackCall *how)
             parts[i] = reversed(r, parts[i], 1);
     }
     Instruction *is_made =
-        matrix_compare(r, matrix_numbers(r, s, true), matrix_numbers(r, s, false),
-                       how->lower ? DIRECTION_GE : DIRECTION_LE);
+        rw_compare(r, matrix_numbers(r, s, true), matrix_numbers(r, s, false),
+                   how->lower ? DIRECTION_GE : DIRECTION_LE);
     parts[0] = matrix_select(r, is_made, a, given);
     parts[4] = rw_splat_int(r, out[4], 0);
     for (uint32_t i = 0; i < 5; i++)
@@ -143,8 +143,8 @@ static void eliminate_step(Columns *c, const void *user, Instruction **arrays)
     low = matrix_joined(r, columns_of(r, low, 0, 3), columns_of(r, low, BAND, width),
                         false);
     Instruction *changes =
-        matrix_compare(r, magnitude(r, columns_of(r, low, 0, 1)),
-                       magnitude(r, columns_of(r, high, 0, 1)), DIRECTION_GT);
+        rw_compare(r, magnitude(r, columns_of(r, low, 0, 1)),
+                   magnitude(r, columns_of(r, high, 0, 1)), DIRECTION_GT);
     const Shape *preds = rw_shape(r, DT_PRED, c->rank, high->shape->dims);
     changes = columns_repeated(c, changes, preds);
     Instruction *first = matrix_select(r, changes, low, high),
@@ -196,8 +196,8 @@ static Instruction *system_of(Rewriter *r, Instruction *inst)
         Instruction *x = rw_reshape(r, column, matrix_by_rows(r, inst->operands[i]));
         if (i == 2) { /* nothing is above the last element of the diagonal */
             Instruction *rows = matrix_numbers(r, column, true);
-            Instruction *is_last = matrix_compare(
-                r, rows, rw_splat_int(r, rows->shape, n - 1), DIRECTION_EQ);
+            Instruction *is_last =
+                rw_compare(r, rows, rw_splat_int(r, rows->shape, n - 1), DIRECTION_EQ);
             x = matrix_select(r, is_last, rw_splat(r, column, 0), x);
         }
         m = m == NULL ? x : matrix_joined(r, m, x, false);
@@ -211,7 +211,7 @@ static Instruction *info_of_band(Rewriter *r, Instruction *m, const Shape *info)
 {
     int64_t n = m->shape->dims[m->shape->rank - 2];
     Instruction *d = matrix_part(r, m, 0, n, 1, 1);
-    Instruction *is_zero = matrix_compare(r, d, rw_splat(r, d->shape, 0), DIRECTION_EQ);
+    Instruction *is_zero = rw_compare(r, d, rw_splat(r, d->shape, 0), DIRECTION_EQ);
     return expand_first_bad(r, is_zero, info);
 }
 

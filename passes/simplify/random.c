@@ -43,9 +43,7 @@ static Instruction *spread(Draw *d, Instruction *scalar)
 
 static Instruction *compare(Draw *d, Instruction *a, int64_t direction, Instruction *b)
 {
-    Instruction *c = rw_binary(&d->r, OP_COMPARE, like(d, a->shape, DT_PRED), a, b);
-    inst_set_int(c, ATTR_DIRECTION, direction);
-    return c;
+    return rw_compare(&d->r, a, b, direction);
 }
 
 /* -- bits --------------------------------------------------------------------------------------- */

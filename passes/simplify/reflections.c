@@ -40,15 +40,15 @@ Reflection reflection_of(Columns *c, Instruction *column)
     Instruction *x = rw_convert(r, wide, re), *y = NULL;
     Instruction *sum =
         rw_binary(r, OP_ADD, wide, below, rw_binary(r, OP_MULTIPLY, wide, x, x));
-    Instruction *is_done = matrix_compare(r, below, rw_splat(r, wide, 0), DIRECTION_EQ);
+    Instruction *is_done = rw_compare(r, below, rw_splat(r, wide, 0), DIRECTION_EQ);
     zero = rw_splat(r, wide, 0);
     if (im != NULL) {
         y = rw_convert(r, wide, im);
         sum = rw_binary(r, OP_ADD, wide, sum, rw_binary(r, OP_MULTIPLY, wide, y, y));
-        is_done = matrix_both(r, is_done, matrix_compare(r, y, zero, DIRECTION_EQ));
+        is_done = matrix_both(r, is_done, rw_compare(r, y, zero, DIRECTION_EQ));
     }
     Instruction *size = rw_unary(r, OP_SQRT, wide, sum);
-    Instruction *beta = matrix_select(r, matrix_compare(r, x, zero, DIRECTION_LT), size,
+    Instruction *beta = matrix_select(r, rw_compare(r, x, zero, DIRECTION_LT), size,
                                       rw_unary(r, OP_NEGATE, wide, size));
     Instruction *t =
         rw_binary(r, OP_DIVIDE, wide, rw_binary(r, OP_SUBTRACT, wide, beta, x), beta);

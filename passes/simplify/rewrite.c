@@ -38,6 +38,14 @@ Instruction *rw_binary(Rewriter *r, OpCode op, const Shape *shape, Instruction *
     return rw_add(r, op, shape, 2, operands);
 }
 
+Instruction *rw_compare(Rewriter *r, Instruction *a, Instruction *b, int64_t direction)
+{
+    const Shape *s = shape_with_dtype(r->m->intern, a->shape, DT_PRED);
+    Instruction *c = rw_binary(r, OP_COMPARE, s, a, b);
+    inst_set_int(c, ATTR_DIRECTION, direction);
+    return c;
+}
+
 Instruction *rw_like(Rewriter *r, const Instruction *inst, const Shape *shape,
                      uint32_t operand_count, Instruction *const *operands)
 {

@@ -56,6 +56,8 @@ Instruction *rw_add(Rewriter *r, OpCode op, const Shape *shape, uint32_t operand
 Instruction *rw_unary(Rewriter *r, OpCode op, const Shape *shape, Instruction *a);
 Instruction *rw_binary(Rewriter *r, OpCode op, const Shape *shape, Instruction *a,
                        Instruction *b);
+/* a compared with b, element by element: lies as a does. */
+Instruction *rw_compare(Rewriter *r, Instruction *a, Instruction *b, int64_t direction);
 /* Attributes of inst, other operands and shape. */
 Instruction *rw_like(Rewriter *r, const Instruction *inst, const Shape *shape,
                      uint32_t operand_count, Instruction *const *operands);

@@ -110,9 +110,7 @@ static Instruction *conditional_select(Rewriter *r, Instruction *inst)
         }
         Instruction *chosen = index;
         if (index->shape->dtype != DT_PRED) {
-            chosen = rw_binary(r, OP_COMPARE, shape_scalar(r->m->intern, DT_PRED), index,
-                               rw_splat_int(r, index->shape, i));
-            inst_set_int(chosen, ATTR_DIRECTION, DIRECTION_EQ);
+            chosen = rw_compare(r, index, rw_splat_int(r, index->shape, i), DIRECTION_EQ);
         }
         by = selected(r, chosen, call, by);
     }

@@ -127,10 +127,7 @@ static bool match(Rewriter *r, Instruction *sum, OneHotSum *s)
 
 static Instruction *compared(Rewriter *r, Instruction *x, int64_t with, int64_t direction)
 {
-    const Shape *s = shape_with_dtype(r->m->intern, x->shape, DT_PRED);
-    Instruction *c = rw_binary(r, OP_COMPARE, s, x, rw_splat_int(r, x->shape, with));
-    inst_set_int(c, ATTR_DIRECTION, direction);
-    return c;
+    return rw_compare(r, x, rw_splat_int(r, x->shape, with), direction);
 }
 
 /* Rows whose label is a column. */

@@ -96,10 +96,7 @@ static Instruction *is_hit(Rewriter *r, const Scatter *s, const int64_t *positio
     const Shape *wide = shape_with_dtype(t, s->shape, x->shape->dtype);
     Instruction *own = rw_add(r, OP_IOTA, wide, 0, NULL);
     inst_set_int(own, ATTR_IOTA_DIMENSION, s->indexed.data[c]);
-    Instruction *hit = rw_binary(r, OP_COMPARE, shape_with_dtype(t, s->shape, DT_PRED),
-                                 rw_spread(r, wide, x, position), own);
-    inst_set_int(hit, ATTR_DIRECTION, DIRECTION_EQ);
-    return hit;
+    return rw_compare(r, rw_spread(r, wide, x, position), own, DIRECTION_EQ);
 }
 
 /* What an element becomes that an update hits; NULL: more than one simple operation makes it. */

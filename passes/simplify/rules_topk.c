@@ -90,9 +90,7 @@ static Instruction *topk_of(Rewriter *r, Instruction *x, int64_t k, bool is_larg
 static Instruction *with_one_zero(Rewriter *r, Instruction *x)
 {
     Instruction *zero = rw_splat(r, x->shape, 0);
-    const Shape *pred = shape_with_dtype(r->m->intern, x->shape, DT_PRED);
-    Instruction *is_zero = rw_binary(r, OP_COMPARE, pred, x, zero);
-    inst_set_int(is_zero, ATTR_DIRECTION, DIRECTION_EQ);
+    Instruction *is_zero = rw_compare(r, x, zero, DIRECTION_EQ);
     return rw_add(r, OP_SELECT, x->shape, 3, (Instruction *[]){is_zero, zero, x});
 }
 
