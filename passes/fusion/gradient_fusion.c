@@ -44,10 +44,12 @@ static Instruction *converted(Body *b, Instruction *x, DType t)
 }
 
 /* Tiles are copied from memory: an operand of a dot that repeats elements, as the gradient of a sum is, is stored. */
-static bool is_stored(const Gradient *c, const Instruction *x)
+static bool is_stored(const Gradient *c, const Instruction *x, const Instruction *of_do)
 {
-    bool is_operand = false;
-    for (uint32_t i = 0; i < c->count && x->op == OP_BROADCAST; i++) {
+    if (x->op != OP_BROADCAST)
+        return false;
+    bool is_operand = x == attention_without_moves(of_do);
+    for (uint32_t i = 0; i < c->count; i++) {
         for (uint32_t side = 0; side < 2; side++)
             is_operand |= x == attention_without_moves(c->dots[i].dot->operands[side]);
     }
@@ -63,7 +65,7 @@ static bool is_base(const Gradient *c, const Instruction *x)
         return true;
     const Instruction *y =
         c->g.whole != NULL ? c->g.whole : c->g.products->operands[c->g.do_side];
-    if (is_stored(c, x) || (x->op == OP_BROADCAST && x == attention_without_moves(y)))
+    if (is_stored(c, x, y))
         return true;
     if (!view_start(y, &v))
         return false;
@@ -175,9 +177,8 @@ static Instruction *with_empty_rows(Body *b, Instruction *weights, Instruction *
     const Shape *shape = weights->shape;
     double columns = (double)shape->dims[b->c->g.column], half = a->fill / 2;
     double least = half > LOW_SCORE ? half : LOW_SCORE;
-    Instruction *is_empty = rw_binary(&b->r, OP_COMPARE, with_dtype(b, shape, DT_PRED),
-                                      rows, rw_splat(&b->r, shape, least));
-    inst_set_int(is_empty, ATTR_DIRECTION, DIRECTION_LE);
+    Instruction *is_empty =
+        rw_compare(&b->r, rows, rw_splat(&b->r, shape, least), DIRECTION_LE);
     return rw_add(
         &b->r, OP_SELECT, shape, 3,
         (Instruction *[]){is_empty, rw_splat(&b->r, shape, 1 / columns), weights});

@@ -129,11 +129,9 @@ static bool is_same(const Mapped *a, const Mapped *b)
     return a->inst == b->inst && element_map_equal(&a->map, &b->map);
 }
 
-/* The maxima in the index space of the sums; false: their elements are not the same rows. */
-static bool map_maxima(const AttentionParts *p, ElementMap *out)
+/* The maxima, from that of the result to the index space of the sums; false: their elements are not the same rows. */
+static bool map_maxima(const ElementMap *rows, ElementMap *out)
 {
-    const ElementMap *rows = &p->rows.map;
-    *out = p->of_maxima;
     for (uint32_t i = 0; i < out->count; i++) {
         ViewPiece *x = &out->pieces[i];
         int64_t step = 1;
@@ -150,13 +148,12 @@ static bool map_maxima(const AttentionParts *p, ElementMap *out)
 
 void attention_maxima_order(const AttentionParts *parts, int64_t *dims)
 {
-    ElementMap m;
+    const ElementMap *m = &parts->of_maxima;
     uint32_t rank = parts->maxima->shape->rank;
     int64_t steps[VIEW_RANK];
-    map_maxima(parts, &m);
     for (uint32_t d = 0; d < rank; d++) {
         uint32_t n, at = d;
-        const ViewPiece *x = view_pieces_of(m.pieces, m.count, d, &n);
+        const ViewPiece *x = view_pieces_of(m->pieces, m->count, d, &n);
         int64_t step = n != 0   ? x->stride
                        : d != 0 ? steps[at - 1] /* of size 1: it stays */
                                 : INT64_MAX;
@@ -217,7 +214,7 @@ static bool take_maxima(Mapped *x, const Mapped *of_sink, Attention *a)
         return !has_sink;
     p->maxima = reduction.inst;
     p->of_maxima = reduction.map;
-    p->has_statistics = !has_sink && map_maxima(p, &(ElementMap){0});
+    p->has_statistics = !has_sink && map_maxima(&p->rows.map, &p->of_maxima);
     if (!mapped_operand(x, 0, &p->masked))
         return false;
     *x = p->masked;
@@ -559,11 +556,10 @@ bool attention_match(const Instruction *last, Attention *out)
 static bool is_maxima(const Mapped *sum, uint32_t operand, const AttentionParts *p)
 {
     Mapped x;
-    ElementMap m;
     if (!mapped_operand(sum, operand, &x))
         return false;
     mapped_peel(&x);
-    return x.inst == p->maxima && map_maxima(p, &m) && element_map_equal(&x.map, &m);
+    return x.inst == p->maxima && element_map_equal(&x.map, &p->of_maxima);
 }
 
 static bool is_statistic(const Instruction *x, const AttentionParts *p)

@@ -57,10 +57,10 @@ typedef struct AttentionParts {
     uint32_t mask_steps;
     bool mask_is_negated;
     const Instruction *maxima,
-        *sums;           /* reductions; no maxima where they are not taken off */
-    bool has_statistics; /* maxima, moved, can be added to the sums' logarithms */
-    Mapped rows;         /* the sums */
-    ElementMap of_maxima;
+        *sums;                 /* reductions; no maxima where they are not taken off */
+    bool has_statistics;       /* maxima, moved, can be added to the sums' logarithms */
+    Mapped rows;               /* the sums */
+    ElementMap of_maxima;      /* in the index space of the sums, where has_statistics */
     const Instruction *output; /* the second dot */
     int64_t column_weight, columns;
 } AttentionParts;
@@ -91,7 +91,7 @@ bool attention_match(const Instruction *last, Attention *out);
 bool attention_match_fusion(const Instruction *fusion, Attention *out,
                             const Instruction **statistics);
 
-/* Dimensions of the maxima in the order of the sums', with which they can be added to those. */
+/* Where has_statistics: dimensions of the maxima in the order of the sums', with which they can be added to those. */
 void attention_maxima_order(const AttentionParts *parts, int64_t *dims);
 
 /* -- between the files of this recogniser ----------------------------------------------------------- */
