@@ -112,6 +112,30 @@ LLVMValueRef narrow_peers(Kernel *k, LLVMValueRef peers, LLVMValueRef number,
     return LLVMBuildAnd(b, peers, same, "");
 }
 
+LLVMValueRef block_votes(Kernel *k, LLVMValueRef vote, LLVMValueRef shared)
+{
+    enum { WORD = 4 };
+    LLVMBuilderRef b = k->builder;
+    LLVMTypeRef i32 = gx_int_type(k, 32);
+    LLVMValueRef tid = gx_tid(k, 0), zero = gx_i32(k, 0), any = zero,
+                 votes = gx_ballot(k, vote),
+                 lane = LLVMBuildAnd(b, tid, gx_i32(k, TARGET_WARP - 1), ""),
+                 warp = LLVMBuildUDiv(b, tid, gx_i32(k, TARGET_WARP), "");
+    GxIf first;
+    gx_barrier(k); /* what was there has been read */
+    gx_if_begin(k, &first, LLVMBuildICmp(b, LLVMIntEQ, lane, zero, ""));
+    LLVMValueRef own = gx_mul_natural(k, warp, gx_i32(k, WORD));
+    gx_store(k, GX_SHARED, gx_add_natural(k, shared, own), votes, WORD);
+    gx_if_end(k, &first, NULL, 0, NULL);
+    gx_barrier(k);
+    for (uint32_t i = 0; i < k->block[0] / TARGET_WARP; i++) {
+        LLVMValueRef at = gx_add_natural(k, shared, gx_i32(k, i * WORD));
+        any = LLVMBuildOr(b, any, gx_load(k, GX_SHARED, at, i32, WORD), "");
+    }
+    gx_barrier(k);
+    return LLVMBuildICmp(b, LLVMIntNE, any, zero, "");
+}
+
 void value_to_words(Emit *e, DType t, LLVMValueRef value, LLVMValueRef *out)
 {
     LLVMBuilderRef b = e->k->builder;

@@ -25,6 +25,10 @@ LLVMValueRef shuffle_from(Emit *e, DType t, LLVMValueRef value, LLVMValueRef lan
 LLVMValueRef narrow_peers(Kernel *k, LLVMValueRef peers, LLVMValueRef number,
                           LLVMValueRef bit);
 
+/* i1: some thread of the block, which has one dimension, votes for it. By all threads; a word of shared memory for each
+ * warp from the byte `shared` (i32) on is taken meanwhile. */
+LLVMValueRef block_votes(Kernel *k, LLVMValueRef vote, LLVMValueRef shared);
+
 /* A value as words of 32 bits (i32), and back; how many says shared_words. */
 void value_to_words(Emit *e, DType t, LLVMValueRef value, LLVMValueRef *out);
 LLVMValueRef value_from_words(Emit *e, DType t, const LLVMValueRef *words);

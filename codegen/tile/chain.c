@@ -3,9 +3,13 @@
  *
  *   bring what stays, as q; fill stages 0 .. n - 2 with the other factors, as k and v
  *   for each tile: wait for its stage; barrier; begin to fill the stage that is free; scores; what is made of
- *                  them; sums; end filling it */
+ *                  them; sums; end filling it
+ *
+ * Where tiles are left out only if each row has met something without them, all of that is done twice: for the tiles
+ * of the band, and for the others or none. */
 #include <string.h>
 
+#include "codegen/kernel/threads.h"
 #include "codegen/tile/lower.h"
 
 typedef struct ChainLower {
@@ -20,12 +24,20 @@ typedef struct ChainLower {
 
 enum {
     WORD_BYTES = 4,
+    LANE_BITS = 5,
+    TILES_AT_ONCE = 8,
     MOST_WORDS_AT_ONCE = 8 /* of rows: two accesses of 16 bytes */
 };
 
 static uint32_t registers_of(const LinearLayout *layout)
 {
     return UINT32_C(1) << layout->in[LINEAR_REGISTER];
+}
+
+/* The loop is gone through twice. */
+static bool has_rounds(const TileChainMapping *m)
+{
+    return m->loop->rest == TILE_REST_AFTER;
 }
 
 /* -- the loop's bounds ------------------------------------------------------------------------- */
@@ -36,6 +48,20 @@ static LLVMValueRef bound(ChainLower *a, const IndexExpr *e)
     TileLower *l = &a->l;
     e = ix_substitute(l->e->ix, e, IX_SYMBOL, l->p->dim_count, l->tile);
     return emit_index(l->e, e, 0);
+}
+
+/* Tiles of the loop in all. */
+static uint32_t count_tiles(const ChainLower *a)
+{
+    return (uint32_t)tile_count(&a->l.p->dims[a->m->loop->dim]);
+}
+
+static const IndexExpr *number_of_tile(ChainLower *a, LLVMValueRef number)
+{
+    TileLower *l = &a->l;
+    if (l->e->index_type != LLVMTypeOf(number))
+        number = LLVMBuildZExt(l->k->builder, number, l->e->index_type, "");
+    return emit_variable(l->e, number, (Range){0, (int64_t)count_tiles(a) - 1});
 }
 
 /* The number of a tile: their numbers are small, and each 64-bit one would take another register. */
@@ -49,7 +75,7 @@ static LLVMValueRef clamped(ChainLower *a, LLVMValueRef v, Range range, LLVMValu
                             LLVMValueRef all)
 {
     LLVMBuilderRef b = a->l.k->builder;
-    int64_t count = tile_count(&a->l.p->dims[a->m->loop->dim]);
+    int64_t count = count_tiles(a);
     if (range.lo < 0)
         v = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSLT, v, none, ""), none, v, "");
     if (range.hi > count)
@@ -57,26 +83,104 @@ static LLVMValueRef clamped(ChainLower *a, LLVMValueRef v, Range range, LLVMValu
     return v;
 }
 
+/* i1: some thread's elements of the tile at hand of what the loop asks for first are too small, or no numbers. */
+static LLVMValueRef misses_of_tile(ChainLower *a)
+{
+    TileLower *l = &a->l;
+    LLVMBuilderRef b = l->k->builder;
+    const TileOp *loop = a->m->loop, *load = loop->met_load;
+    uint32_t bits[TILE_MOST_DIMS] = {0}, warp_bits = 0, dim = 0;
+    while ((load->dims >> dim & 1) == 0)
+        dim++;
+    while (INT64_C(1) << bits[dim] < l->p->dims[dim].size)
+        bits[dim]++;
+    while ((UINT32_C(1) << (LANE_BITS + warp_bits)) < l->k->block[0])
+        warp_bits++;
+    LinearLayout layout =
+        linear_spread(l->p->dim_count, bits, dim, 0, LANE_BITS, warp_bits);
+    LLVMValueRef *registers = tile_registers(l, load, &layout),
+                 misses = LLVMConstInt(gx_int_type(l->k, 1), 0, 0);
+    for (uint32_t r = 0; r < registers_of(&layout); r++) {
+        LLVMValueRef least = LLVMConstReal(LLVMTypeOf(registers[r]), loop->least_met),
+                     is_below = LLVMBuildFCmp(b, LLVMRealULT, registers[r], least, ""),
+                     ok = tile_is_there(l, load, &layout, load->dims, r);
+        if (ok != NULL)
+            is_below = LLVMBuildAnd(b, is_below, ok, "");
+        misses = LLVMBuildOr(b, misses, is_below, "");
+    }
+    return misses;
+}
+
+/* The same of the tiles outside of the loop's bounds, several at a time: each load waits for memory. */
+static LLVMValueRef misses_outside(ChainLower *a)
+{
+    TileLower *l = &a->l;
+    Kernel *k = l->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef misses = LLVMConstInt(gx_int_type(k, 1), 0, 0),
+                 all = gx_i32(k, count_tiles(a)),
+                 end = LLVMBuildAdd(b, a->begin, all, "");
+    struct LoweredTile *before = l->memo;
+    uint32_t dim = a->m->loop->dim;
+    const IndexExpr *tile = l->tile[dim];
+    GxLoop tiles;
+    gx_loop_begin(k, &tiles, a->end, end, gx_i32(k, TILES_AT_ONCE), &misses, 1);
+    emit_scope_begin(l->e);
+    for (uint32_t i = 0; i < TILES_AT_ONCE; i++) {
+        LLVMValueRef number = LLVMBuildAdd(b, tiles.index, gx_i32(k, i), ""),
+                     is_one = LLVMBuildICmp(b, LLVMIntSLT, number, end, "");
+        number = LLVMBuildSelect(b, is_one, number, tiles.index, "");
+        LLVMValueRef is_behind = LLVMBuildICmp(b, LLVMIntSGE, number, all, "");
+        number =
+            LLVMBuildSelect(b, is_behind, LLVMBuildSub(b, number, all, ""), number, "");
+        l->tile[dim] = number_of_tile(a, number);
+        tile_forget(l);
+        misses = LLVMBuildOr(b, misses, misses_of_tile(a), "");
+    }
+    emit_scope_end(l->e);
+    l->memo = before;
+    l->tile[dim] = tile;
+    gx_loop_end(k, &tiles, &misses);
+    return tiles.carried[0];
+}
+
+/* All tiles where one is missed. */
+static void ask_first(ChainLower *a)
+{
+    TileLower *l = &a->l;
+    Kernel *k = l->k;
+    LLVMBuilderRef b = k->builder;
+    const TileOp *loop = a->m->loop;
+    bool is_along = loop->met_load->dims >> loop->dim & 1;
+    LLVMValueRef misses = is_along ? misses_outside(a) : misses_of_tile(a);
+    misses = block_votes(k, misses, gx_i32(k, l->shared + (uint32_t)a->m->stage_offset));
+    a->begin = LLVMBuildSelect(b, misses, gx_i32(k, 0), a->begin, "");
+    a->end = LLVMBuildSelect(b, misses, gx_i32(k, count_tiles(a)), a->end, "");
+}
+
 static void find_bounds(ChainLower *a)
 {
     TileLower *l = &a->l;
     const TileOp *loop = a->m->loop;
-    int64_t count = tile_count(&l->p->dims[loop->dim]);
     LLVMBuilderRef b = l->k->builder;
     LLVMValueRef none = emit_index_constant(l->e, 0),
-                 all = emit_index_constant(l->e, count);
+                 all = emit_index_constant(l->e, count_tiles(a));
     a->begin = bound(a, loop->begin);
     a->end = bound(a, loop->end);
     a->begin = clamped(a, a->begin, loop->begin->range, none, all);
     a->end = clamped(a, a->end, loop->end->range, none, all);
     if (l->parts.count > 1)
         parts_bounds(l, &a->begin, &a->end);
-    if (a->m->has_edges && loop->inside_begin != loop->begin)
+    if (a->m->has_edges &&
+        (loop->rest != TILE_REST_NONE || loop->inside_begin != loop->begin))
         a->inside_begin = narrow_bound(a, loop->inside_begin);
-    if (a->m->has_edges && loop->inside_end != loop->end)
+    if (a->m->has_edges &&
+        (loop->rest != TILE_REST_NONE || loop->inside_end != loop->end))
         a->inside_end = narrow_bound(a, loop->inside_end);
     a->begin = LLVMBuildTrunc(b, a->begin, gx_int_type(l->k, 32), "");
     a->end = LLVMBuildTrunc(b, a->end, gx_int_type(l->k, 32), "");
+    if (loop->rest == TILE_REST_FIRST)
+        ask_first(a);
 }
 
 /* -- what stays ---------------------------------------------------------------------------------- */
@@ -116,12 +220,12 @@ static void pass_stage(ChainLower *a)
     gx_barrier(a->l.k);
 }
 
-/* Some need not be loaded for each tile of columns. Where stages are not copied, the loop waits for no copies. */
+/* Some need not be loaded for each tile of columns. Where no stage is being copied yet, it waits for all there is. */
 static void keep(ChainLower *a)
 {
     TileLower *l = &a->l;
     const TileFill fill = kept_fill(a);
-    bool is_any = false, is_staged = fill_copies(&a->fill);
+    bool is_any = false, is_staged = fill_copies(&a->fill) && !has_rounds(a->m);
     for (uint32_t i = 0; i < fill.count; i++)
         is_any |= fill.factors[i]->is_kept;
     if (fill_copies(&fill) && (is_any || !is_staged))
@@ -326,13 +430,21 @@ typedef struct ChainLoop {
     uint32_t count;
 } ChainLoop;
 
-static const IndexExpr *tile_at(ChainLower *a, LLVMValueRef number)
+/* Behind the last tile the first ones follow. */
+static LLVMValueRef wrapped(ChainLower *a, LLVMValueRef number)
 {
     TileLower *l = &a->l;
-    int64_t count = tile_count(&l->p->dims[a->m->loop->dim]);
-    if (l->e->index_type != LLVMTypeOf(number))
-        number = LLVMBuildZExt(l->k->builder, number, l->e->index_type, "");
-    return emit_variable(l->e, number, (Range){0, count - 1});
+    LLVMBuilderRef b = l->k->builder;
+    LLVMValueRef all = gx_i32(l->k, count_tiles(a));
+    if (!a->m->loop->rest != TILE_REST_NONE || a->m->loop->begin->kind == IX_CONST)
+        return number;
+    LLVMValueRef is_behind = LLVMBuildICmp(b, LLVMIntSGE, number, all, "");
+    return LLVMBuildSelect(b, is_behind, LLVMBuildSub(b, number, all, ""), number, "");
+}
+
+static const IndexExpr *tile_at(ChainLower *a, LLVMValueRef number)
+{
+    return number_of_tile(a, wrapped(a, number));
 }
 
 static LLVMValueRef is_tile(ChainLower *a, LLVMValueRef number)
@@ -353,7 +465,8 @@ static void start_stages(ChainLower *a)
     }
 }
 
-static void start_loop(ChainLower *a, ChainLoop *s)
+/* What is carried first. */
+static void begin_carried(ChainLower *a, ChainLoop *s)
 {
     TileLower *l = &a->l;
     const TileChainMapping *m = a->m;
@@ -370,6 +483,11 @@ static void start_loop(ChainLower *a, ChainLoop *s)
     }
     if (m->shares_rows)
         store_rows(a, loop->operands[in_registers(m)]);
+}
+
+static void start_loop(ChainLower *a, ChainLoop *s)
+{
+    TileLower *l = &a->l;
     s->carried[s->count++] = gx_i32(l->k, 0);
     gx_loop_begin(l->k, &s->loop, a->begin, a->end, gx_i32(l->k, 1), s->carried,
                   s->count);
@@ -404,7 +522,7 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
     LLVMValueRef stage = stage_offset(a, s->carried[s->count - 1]);
     uint32_t n = 0;
     l->tile[loop->dim] = tile_at(a, s->loop.index);
-    l->inside = is_inside(a, s->loop.index);
+    l->inside = is_inside(a, wrapped(a, s->loop.index));
     tile_forget(l);
     hold_carried(a, &loop->body, TILE_CARRIED, 0, in_registers(a->m), s->carried);
     for (uint32_t i = 0; i < a->m->inner_count; i++)
@@ -422,18 +540,17 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
     }
 }
 
-/* What it carries in the end. */
-static LLVMValueRef *run_loop(ChainLower *a)
+/* Tiles begin .. end - 1, whose first ones are on their way. */
+static void run_tiles(ChainLower *a, ChainLoop *s)
 {
     TileLower *l = &a->l;
     const TileChainMapping *m = a->m;
-    ChainLoop s;
     uint32_t ahead = m->stages - 1, bytes = (uint32_t)m->stage_bytes;
-    start_loop(a, &s);
-    LLVMValueRef *next = ARENA_ARRAY(l->k->arena, LLVMValueRef, s.count),
+    start_loop(a, s);
+    LLVMValueRef *next = ARENA_ARRAY(l->k->arena, LLVMValueRef, s->count),
                  later =
-                     LLVMBuildAdd(l->k->builder, s.loop.index, gx_i32(l->k, ahead), "");
-    LLVMValueRef stage = s.carried[s.count - 1],
+                     LLVMBuildAdd(l->k->builder, s->loop.index, gx_i32(l->k, ahead), "");
+    LLVMValueRef stage = s->carried[s->count - 1],
                  free_stage =
                      stage_offset(a, tile_free_stage(l, stage, bytes, m->stages)),
                  more = is_tile(a, later);
@@ -449,19 +566,85 @@ static LLVMValueRef *run_loop(ChainLower *a)
         pass_stage(a);
     }
     struct LoweredTile *loaded = l->memo; /* for the stage that is filled */
-    run_step(a, &s, next);
+    run_step(a, s, next);
     l->inside = NULL;
     l->memo = loaded;
     if (ahead != 0)
         fill_end(l, &a->fill, tile_at(a, later), free_stage, more);
-    next[s.count - 1] = tile_next_stage(l, stage, bytes, m->stages);
+    next[s->count - 1] = tile_next_stage(l, stage, bytes, m->stages);
     emit_scope_end(l->e);
-    gx_loop_end(l->k, &s.loop, next);
+    gx_loop_end(l->k, &s->loop, next);
     tile_forget(l);
     if (copies)
         gx_copy_wait(l->k, 0);
-    if (m->shares_rows)
-        load_rows(a, &s.carried[s.count - 1]);
+    s->count--; /* the stage */
+}
+
+/* i1: one of the block's elements is below what it must have met; carried ones that are in registers. The stages are
+ * free, and free again when this returns. */
+static LLVMValueRef misses_some(ChainLower *a, LLVMValueRef *carried)
+{
+    TileLower *l = &a->l;
+    Kernel *k = l->k;
+    LLVMBuilderRef b = k->builder;
+    const TileOp *loop = a->m->loop, *met = loop->operands[loop->met];
+    const LinearLayout *layout = tile_carried_layout(a->m, met);
+    LLVMValueRef *registers = NULL, misses = LLVMConstInt(gx_int_type(k, 1), 0, 0);
+    for (uint32_t i = 0, at = 0; i <= loop->met; i++)
+        registers = chain_unpack(l, a->m, loop->operands[i], carried, &at);
+    for (uint32_t r = 0, same = ~tile_distinct_bits(layout); r < registers_of(layout);
+         r++) {
+        if ((r & same) != 0)
+            continue;
+        LLVMValueRef least = LLVMConstReal(LLVMTypeOf(registers[r]), loop->least_met),
+                     is_below = LLVMBuildFCmp(b, LLVMRealOLT, registers[r], least, ""),
+                     ok = tile_is_there(l, met, layout, met->dims, r);
+        if (ok != NULL)
+            is_below = LLVMBuildAnd(b, is_below, ok, "");
+        misses = LLVMBuildOr(b, misses, is_below, "");
+    }
+    return block_votes(k, misses, gx_i32(k, l->shared + (uint32_t)a->m->stage_offset));
+}
+
+/* The tiles of the band, and then the others or none. */
+static void run_rounds(ChainLower *a, ChainLoop *s)
+{
+    TileLower *l = &a->l;
+    Kernel *k = l->k;
+    LLVMBuilderRef b = k->builder;
+    LLVMValueRef begin = a->begin, end = a->end,
+                 rest = LLVMBuildAdd(b, begin, gx_i32(k, count_tiles(a)), "");
+    GxLoop rounds;
+    gx_loop_begin(k, &rounds, gx_i32(k, 0), gx_i32(k, 2), gx_i32(k, 1), s->carried,
+                  s->count);
+    emit_scope_begin(l->e);
+    tile_forget(l);
+    LLVMValueRef is_second = LLVMBuildICmp(b, LLVMIntEQ, rounds.index, gx_i32(k, 1), ""),
+                 misses = misses_some(a, s->carried);
+    a->begin = LLVMBuildSelect(b, is_second, end, begin, "");
+    a->end = LLVMBuildSelect(b, LLVMBuildAnd(b, is_second, misses, ""), rest, end, "");
+    LLVMValueRef *carried = s->carried;
+    s->carried = ARENA_ARRAY(k->arena, LLVMValueRef, (size_t)s->count + 1);
+    memcpy(s->carried, carried, s->count * sizeof *carried);
+    start_stages(a);
+    run_tiles(a, s);
+    emit_scope_end(l->e);
+    gx_loop_end(k, &rounds, s->carried);
+    tile_forget(l);
+    s->carried = carried;
+}
+
+/* What it carries in the end. */
+static LLVMValueRef *run_loop(ChainLower *a)
+{
+    ChainLoop s;
+    begin_carried(a, &s);
+    if (has_rounds(a->m))
+        run_rounds(a, &s);
+    else
+        run_tiles(a, &s);
+    if (a->m->shares_rows)
+        load_rows(a, &s.carried[s.count]);
     return s.carried;
 }
 
@@ -500,7 +683,8 @@ static Kernel *emit_chain(const EmitterInput *in, const TileChainMapping *m,
     for (uint32_t i = 0; i < m->outer_count; i++)
         tile_prepare(l, m->outer[i].dot->operands[0], &m->inner[0].sums);
     bring_kept(&a);
-    start_stages(&a);
+    if (!has_rounds(m))
+        start_stages(&a);
     keep(&a);
     LLVMValueRef *carried = run_loop(&a);
     if (parts > 1) {

@@ -327,6 +327,66 @@ const TileIrTile *tileir_value(TileIrLower *l, const TileOp *op, const TileOrder
 
 enum { SECTIONS = 3 /* of a loop: the tiles inside, and those before and behind them */ };
 
+/* i32: 1 where one of these elements along one dimension is not at least what the loop asks for, else 0. */
+static const TileIrTile *misses_some(TileIrLower *l, const TileOp *op,
+                                     const TileIrTile *x, const TileOrder *order)
+{
+    static const char not_at_least[] = {2, 0}; /* less, or no number */
+    const TileOp none = {.kind = TILE_IN_RANGE};
+    if (x == NULL || order->rank != 1)
+        return tileir_lacks(l, "a loop that asks for what more than rows have");
+    const TileIrTile *in[] = {x, tileir_number(l, op->least_met, x)},
+                     *is_below =
+                         tileir_make(l, TILEIR_CMPF, TILEIR_I1, not_at_least, 2, in),
+                     *ok =
+                         tileir_is_there(l, &none, order, UINT32_C(1) << order->dims[0]);
+    if (ok != NULL)
+        is_below = tileir_both(l, is_below, tileir_spread(l, ok, x->sizes));
+    const TileIrTile *choice[] = {is_below, tileir_bits(l, TILEIR_I32, 1, 1, x->sizes),
+                                  tileir_bits(l, TILEIR_I32, 0, 1, x->sizes)};
+    x = tileir_make(l, TILEIR_SELECT, TILEIR_I32, NULL, 3, choice);
+    return tileir_combined(l, TILEIR_REDUCE, OP_MAXIMUM, x, 0);
+}
+
+/* The same of what it asks for first: of the loop's dimension all, as one tile. */
+static const TileIrTile *misses_first(TileIrLower *l, const TileOp *op)
+{
+    enum { MOST_AT_ONCE = 1 << 14 };
+    const TileOp *load = op->met_load;
+    TileOrder order = tileir_order(l, load->dims);
+    const TileProgram *p = l->p;
+    if ((load->dims >> op->dim & 1) == 0)
+        return misses_some(l, op, tileir_value(l, load, &order), &order);
+    if (p->dims[op->dim].extent > MOST_AT_ONCE)
+        return tileir_lacks(l, "a loop that asks for more than a tile can have");
+    TileProgram whole = *p;
+    while (whole.dims[op->dim].size < p->dims[op->dim].extent)
+        whole.dims[op->dim].size *= 2;
+    l->p = &whole;
+    l->tile[op->dim] = tileir_bits(l, TILEIR_I32, 0, 0, NULL);
+    const TileIrTile *misses = misses_some(l, op, tileir_load(l, load, &order), &order);
+    l->tile[op->dim] = NULL;
+    l->p = p;
+    return misses;
+}
+
+/* All tiles where one is missed. */
+static bool ask_first(TileIrLower *l, const TileOp *op, const TileIrTile **begin,
+                      const TileIrTile **end)
+{
+    int64_t count = tile_count(&l->p->dims[op->dim]);
+    const TileIrTile *misses = misses_first(l, op),
+                     *all = tileir_bits(l, TILEIR_I32, (uint64_t)count, 0, NULL),
+                     *behind = tileir_binary(l, TILEIR_SUBI, all, *end);
+    if (misses == NULL)
+        return false;
+    *begin = tileir_binary(l, TILEIR_SUBI, *begin,
+                           tileir_binary(l, TILEIR_MULI, *begin, misses));
+    *end = tileir_binary(l, TILEIR_ADDI, *end,
+                         tileir_binary(l, TILEIR_MULI, behind, misses));
+    return true;
+}
+
 /* e, but at least and at most these. */
 static const TileIrTile *between(TileIrLower *l, const TileOp *op, const IndexExpr *e,
                                  const TileIrTile *least, const TileIrTile *most)
@@ -352,6 +412,8 @@ static bool find_bounds(TileIrLower *l, const TileOp *op, const TileIrTile **bou
     end = tileir_binary(l, TILEIR_MINI, end, count);
     if (op->most != NULL)
         end = tileir_binary(l, TILEIR_MINI, end, tileir_value(l, op->most, &none));
+    if (op->rest == TILE_REST_FIRST && !ask_first(l, op, &first, &end))
+        return false;
     bounds[0] = bounds[1] = first;
     bounds[2] = bounds[SECTIONS] = end;
     if (op->inside_begin != NULL && op->inside_begin != op->begin)
@@ -441,6 +503,26 @@ static bool make_section(TileIrLower *l, const TileOp *op, const TileIrTile *beg
     return true;
 }
 
+/* The tiles behind and before begin .. end - 1, if they are needed. */
+static bool make_rest(TileIrLower *l, const TileOp *op, const TileIrTile *begin,
+                      const TileIrTile *end, const TileIrTile **carried)
+{
+    int64_t count = tile_count(&l->p->dims[op->dim]);
+    TileOrder order = tileir_order(l, op->operands[op->met]->dims);
+    const TileIrTile *misses = misses_some(l, op, carried[op->met], &order),
+                     *zero = tileir_bits(l, TILEIR_I32, 0, 0, NULL),
+                     *all = tileir_bits(l, TILEIR_I32, (uint64_t)count, 0, NULL),
+                     *behind = tileir_binary(l, TILEIR_SUBI, all, end);
+    if (misses == NULL)
+        return false;
+    behind = tileir_binary(l, TILEIR_MULI, behind, misses);
+    if (!make_section(l, op, end, tileir_binary(l, TILEIR_ADDI, end, behind), carried))
+        return false;
+    return op->begin->kind == IX_CONST ||
+           make_section(l, op, zero, tileir_binary(l, TILEIR_MULI, begin, misses),
+                        carried);
+}
+
 /* A loop for each section: predicates that are known inside are not computed there. */
 static bool make_loop(TileIrLower *l, const TileOp *op)
 {
@@ -462,6 +544,9 @@ static bool make_loop(TileIrLower *l, const TileOp *op)
             return false;
     }
     l->is_inside = false;
+    if (op->rest == TILE_REST_AFTER &&
+        !make_rest(l, op, bounds[0], bounds[SECTIONS], carried))
+        return false;
     name_carried(l, op, TILE_FINAL, carried);
     return true;
 }

@@ -1,6 +1,8 @@
 /* See dot_chain.h. */
 #include "ir/kernel/dot_chain.h"
 
+#include <math.h>
+
 #include "ir/kernel/factor_type.h"
 #include "ir/kernel/kind.h"
 
@@ -138,32 +140,62 @@ const char *dot_chain_find(const Instruction *fusion, Arena *scratch, DotChain *
 
 /* -- what need not be computed ----------------------------------------------------------------------- */
 
-static bool is_zero(const Instruction *x)
+static const Instruction *repeated(const Instruction *x)
 {
-    while (x->op == OP_BROADCAST || x->op == OP_CONVERT || x->op == OP_RESHAPE)
+    while (x->op == OP_BROADCAST || x->op == OP_RESHAPE || x->op == OP_CONVERT)
         x = x->operands[0];
-    return inst_is_constant_scalar(x, 0);
+    return x;
 }
 
-static bool keeps_zero(const Instruction *x, const Instruction *zero, uint32_t depth)
+static bool is_zero(const Instruction *x)
 {
-    if (x == zero)
+    return inst_is_constant_scalar(repeated(x), 0);
+}
+
+/* The predicate is true of rows only whose statistic is less than *least, which it raises. */
+static bool is_of_low_rows(const Instruction *predicate, const Instruction *statistics,
+                           double *least)
+{
+    double limit;
+    if (predicate->op != OP_COMPARE || repeated(predicate->operands[0]) != statistics ||
+        !attention_splat(predicate->operands[1], &limit))
+        return false;
+    int64_t direction = inst_int(predicate, ATTR_DIRECTION, DIRECTION_EQ);
+    if (direction != DIRECTION_LT && direction != DIRECTION_LE)
+        return false;
+    limit = nextafterf((float)limit, INFINITY);
+    *least = *least > limit ? *least : limit;
+    return true;
+}
+
+typedef struct KeptZero {
+    const Instruction *zero, *statistics;
+    double *least;
+} KeptZero;
+
+static bool keeps_zero(const KeptZero *k, const Instruction *x, uint32_t depth)
+{
+    if (x == k->zero)
         return true;
     if (depth == 0)
         return false;
     switch (x->op) {
     case OP_CONVERT:
     case OP_COPY:
+    case OP_RESHAPE:
+    case OP_BITCAST:
     case OP_TRANSPOSE:
     case OP_NEGATE:
     case OP_DIVIDE:
-        return keeps_zero(x->operands[0], zero, depth - 1);
+        return keeps_zero(k, x->operands[0], depth - 1);
     case OP_MULTIPLY:
-        return keeps_zero(x->operands[0], zero, depth - 1) ||
-               keeps_zero(x->operands[1], zero, depth - 1);
+        return keeps_zero(k, x->operands[0], depth - 1) ||
+               keeps_zero(k, x->operands[1], depth - 1);
     case OP_SELECT:
+        if (is_of_low_rows(x->operands[0], k->statistics, k->least))
+            return keeps_zero(k, x->operands[2], depth - 1);
         for (uint32_t i = 1; i < 3; i++) {
-            if (!is_zero(x->operands[i]) && !keeps_zero(x->operands[i], zero, depth - 1))
+            if (!is_zero(x->operands[i]) && !keeps_zero(k, x->operands[i], depth - 1))
                 return false;
         }
         return true;
@@ -172,9 +204,11 @@ static bool keeps_zero(const Instruction *x, const Instruction *zero, uint32_t d
     }
 }
 
-bool dot_chain_keeps_zero(const Instruction *inst, const Instruction *zero)
+bool dot_chain_keeps_zero(const Instruction *inst, const Instruction *zero,
+                          const Instruction *statistics, double *least)
 {
-    return keeps_zero(inst, zero, MOST_STEPS);
+    const KeptZero k = {zero, statistics, least};
+    return keeps_zero(&k, inst, MOST_STEPS);
 }
 
 static int64_t row_major_step(const Shape *s, uint32_t dim)
@@ -186,7 +220,7 @@ static int64_t row_major_step(const Shape *s, uint32_t dim)
 }
 
 bool dot_chain_band(const Instruction *exponential, uint32_t rows, uint32_t columns,
-                    AttentionBand *band)
+                    AttentionBand *band, double *fill)
 {
     const Shape *s = exponential->shape;
     Attention a = {.scale = 1};
@@ -197,10 +231,11 @@ bool dot_chain_band(const Instruction *exponential, uint32_t rows, uint32_t colu
         return false;
     mapped_peel(&x);
     if (x.inst->op != OP_SUBTRACT || !mapped_operand(&x, 0, &x) ||
-        !attention_match_scores(x, &a) || a.mask_count != 0 || a.band.rows == 0 ||
+        !attention_match_scores(x, &a) || a.band.rows == 0 ||
         a.band.rows != s->dims[rows] || a.band.row_weight != row_major_step(s, rows) ||
         !attention_band_fits(&a.band, a.parts.columns))
         return false;
     *band = a.band;
+    *fill = a.mask_count != 0 ? a.largest_fill : 0;
     return true;
 }

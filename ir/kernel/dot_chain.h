@@ -30,10 +30,12 @@ typedef struct DotSizes {
 DotSizes dot_sizes(const Instruction *dot);
 
 /* Which of the scores of an exponential may count, where `rows` and `columns` are the dimensions of its array; false:
- * all may. A row is then what has a statistic of its own. */
+ * all may. A row is then what has a statistic of its own. *fill: the largest number that stands for scores, where other
+ * masks leave some out, too, so that a row may have none; 0: there are no others. */
 bool dot_chain_band(const Instruction *exponential, uint32_t rows, uint32_t columns,
-                    AttentionBand *band);
-/* Where `zero` is 0, `inst` is. */
-bool dot_chain_keeps_zero(const Instruction *inst, const Instruction *zero);
+                    AttentionBand *band, double *fill);
+/* Where `zero` is 0, `inst` is, but for rows whose statistic is below *least, which this raises as far as it must. */
+bool dot_chain_keeps_zero(const Instruction *inst, const Instruction *zero,
+                          const Instruction *statistics, double *least);
 
 #endif

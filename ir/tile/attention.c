@@ -266,10 +266,13 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
     return true;
 }
 
-/* 1, or 0 in a row of which no score counts: its maximum is least_score, perhaps times a factor. */
+/* Of a row of which no score counts the maximum is least_score, perhaps times a factor: less than this, which is less
+ * than any other. */
+static const double no_score = -0x1p79;
+
+/* 1, or 0 in a row of which no score counts. */
 static TileOp *has_scores(AttentionBuilder *c, TileOp *loop)
 {
-    static const double no_score = -0x1p79; /* more than that, less than any other */
     TileOp *x =
         apply(c, OP_SUBTRACT, tile_carried(&c->b, loop, ATTENTION_MOST, TILE_FINAL),
               number(c, no_score));
@@ -356,7 +359,19 @@ static bool store_rows(AttentionBuilder *c, TileOp *loop)
     return true;
 }
 
-static bool build_all(AttentionBuilder *c)
+/* A row of which other masks than the band leave nothing is the mean of all columns. */
+static void set_bounds(AttentionBuilder *c, TileOp *loop, const TileConfig *config)
+{
+    bool needs_all = c->a->mask_count != 0 && !c->a->empty_is_zero;
+    tile_set_bounds(c->b.p, loop, DIM_M, &c->a->band, !needs_all || !config->is_shared);
+    if (needs_all && !config->is_shared && c->a->band.rows != 0) {
+        loop->rest = TILE_REST_AFTER;
+        loop->met = ATTENTION_MOST;
+        loop->least_met = no_score;
+    }
+}
+
+static bool build_all(AttentionBuilder *c, const TileConfig *config)
 {
     TileBuilder *b = &c->b;
     TileProgram *p = b->p;
@@ -378,8 +393,7 @@ static bool build_all(AttentionBuilder *c)
     if (!build_step(c, loop, q))
         return false;
     b->loop = NULL;
-    /* a row that nothing counts for is the mean of all */
-    tile_set_bounds(p, loop, DIM_M, &c->a->band, c->a->mask_count == 0);
+    set_bounds(c, loop, config);
     /* operations that were put before the loop stand behind it in the list */
     tile_move_last(&p->body, loop);
     at[ATTENTION_DEPTH] = tile_coordinate(p, DIM_E);
@@ -394,7 +408,7 @@ TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,
     AttentionBuilder c = {.a = attention};
     tile_builder_init(&c.b, tile_program_create(a, fusion));
     add_dims(&c, config);
-    bool done = build_all(&c);
+    bool done = build_all(&c, config);
     if (done)
         tile_finish(c.b.p);
     *why = done ? NULL : c.b.why;

@@ -6,6 +6,8 @@
  *   o[m,e] = epilogue(sums)
  *
  * What a band of scores (a causal mask) leaves out for a whole tile is not looked at. */
+#include <math.h>
+
 #include "ir/kernel/dot_chain.h"
 #include "ir/tile/value.h"
 
@@ -263,60 +265,128 @@ static int64_t dim_of(const ChainBuilder *c, const Instruction *inst, uint32_t d
     return -1;
 }
 
-/* Which of the tile's sides has a statistic for each of its own: what the exponents are less of. */
-static bool has_statistics(const ChainBuilder *c, const Instruction *exponential,
-                           uint32_t dim)
+/* What the exponents are less of, if each of the side's own has one; NULL: it has not. */
+static const Instruction *statistics_of(const ChainBuilder *c,
+                                        const Instruction *exponential, uint32_t dim)
 {
     const Instruction *x = exponential->operands[0];
     while (x->op == OP_CONVERT)
         x = x->operands[0];
     if (x->op != OP_SUBTRACT)
-        return false;
+        return NULL;
     x = x->operands[1];
     while (x->op == OP_BROADCAST || x->op == OP_RESHAPE || x->op == OP_CONVERT)
         x = x->operands[0];
-    return x->op == OP_PARAMETER && dim_of(c, x, dim) >= 0;
+    return x->op == OP_PARAMETER && dim_of(c, x, dim) >= 0 ? x : NULL;
 }
 
-/* All weights are 0 where this exponential is. */
-static bool is_in_all(const ChainBuilder *c, const Instruction *exponential)
+/* A load of a number for each coordinate along `dim`, by that coordinate itself. */
+static bool is_load_along(const ChainBuilder *c, const TileOp *op,
+                          const Instruction *array, uint32_t dim)
 {
-    for (uint32_t i = 0; i < c->chain->count; i++) {
-        const Instruction *dot = c->chain->dots[i];
-        if (!dot_chain_keeps_zero(dot->operands[c->chain->weights[i]], exponential))
+    if (op->kind != TILE_LOAD || op->array != array->parameter || op->dtype != DT_F32 ||
+        op->dims != bit(dim) || op->operand_count != 0 || op->constraint_count != 0)
+        return false;
+    for (uint32_t i = 0; i < op->shape->rank; i++) {
+        if (op->index[i] != tile_coordinate(c->b.p, dim) &&
+            (ix_depends(op->index[i], IX_SYMBOL, dim) ||
+             ix_depends(op->index[i], IX_DIM, dim)))
             return false;
     }
     return true;
 }
 
-/* n <= m + right, n + left > m */
+/* NULL: there is none. */
+static TileOp *load_along(const ChainBuilder *c, const Instruction *array, uint32_t dim)
+{
+    const TileBlock *blocks[] = {&c->b.p->body, &c->loop->body};
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t k = 0; k < blocks[i]->count; k++) {
+            if (is_load_along(c, blocks[i]->ops[k], array, dim))
+                return blocks[i]->ops[k];
+        }
+    }
+    return NULL;
+}
+
+typedef struct ChainBand {
+    AttentionBand band;            /* n <= m + right, n + left > m */
+    const Instruction *statistics; /* of dimension `dim` */
+    uint32_t dim;
+    double least; /* rows whose statistic is below it have weights outside of the band */
+} ChainBand;
+
+static const double infinite = -0x1.fffffep127; /* more than -inf */
+
+/* All weights are 0 where this exponential is, but in rows below the band's `least`. */
+static bool is_in_all(const ChainBuilder *c, const Instruction *exponential,
+                      ChainBand *band)
+{
+    band->least = -INFINITY;
+    for (uint32_t i = 0; i < c->chain->count; i++) {
+        const Instruction *dot = c->chain->dots[i];
+        if (!dot_chain_keeps_zero(dot->operands[c->chain->weights[i]], exponential,
+                                  band->statistics, &band->least))
+            return false;
+    }
+    return true;
+}
+
+/* A row of which other masks than the band leave nothing has a statistic like their fill. */
+static void add_fill(ChainBand *band, double fill)
+{
+    double least = fill / 2 < infinite ? infinite : fill / 2;
+    if (fill != 0 && band->least < least)
+        band->least = least;
+}
+
 static bool find_band(const ChainBuilder *c, const Instruction *exponential,
-                      AttentionBand *band)
+                      ChainBand *out)
 {
     int64_t m = dim_of(c, exponential, DIM_M), n = dim_of(c, exponential, DIM_N);
-    if (m < 0 || n < 0 || !is_in_all(c, exponential))
+    double fill;
+    if (m < 0 || n < 0)
         return false;
-    if (has_statistics(c, exponential, DIM_M))
-        return dot_chain_band(exponential, (uint32_t)m, (uint32_t)n, band);
-    AttentionBand turned;
-    if (!has_statistics(c, exponential, DIM_N) ||
-        !dot_chain_band(exponential, (uint32_t)n, (uint32_t)m, &turned))
+    out->dim = DIM_M;
+    out->statistics = statistics_of(c, exponential, DIM_M);
+    bool is_turned = out->statistics == NULL;
+    if (is_turned) {
+        out->dim = DIM_N;
+        out->statistics = statistics_of(c, exponential, DIM_N);
+        int64_t columns = m;
+        m = n;
+        n = columns;
+    }
+    if (out->statistics == NULL || !is_in_all(c, exponential, out) ||
+        !dot_chain_band(exponential, (uint32_t)m, (uint32_t)n, &out->band, &fill))
         return false;
-    *band = (AttentionBand){.has_right = turned.has_left,
-                            .right = turned.left - 1,
-                            .has_left = turned.has_right,
-                            .left = turned.right + 1,
-                            .rows = turned.rows};
+    add_fill(out, fill);
+    const AttentionBand turned = out->band;
+    if (is_turned)
+        out->band = (AttentionBand){.has_right = turned.has_left,
+                                    .right = turned.left - 1,
+                                    .has_left = turned.has_right,
+                                    .left = turned.right + 1,
+                                    .rows = turned.rows};
     return true;
 }
 
 static void set_bounds(ChainBuilder *c)
 {
-    AttentionBand band = {0};
+    ChainBand found;
     const Instruction *inst = inst_first(c->b.comp);
-    while (inst != NULL && (inst->op != OP_EXPONENTIAL || !find_band(c, inst, &band)))
+    while (inst != NULL && (inst->op != OP_EXPONENTIAL || !find_band(c, inst, &found)))
         inst = inst_next(inst);
-    tile_set_bounds(c->b.p, c->loop, DIM_M, &band, true);
+    if (inst == NULL)
+        found = (ChainBand){.least = -INFINITY};
+    bool asks = found.least != -INFINITY;
+    TileOp *met = asks ? load_along(c, found.statistics, found.dim) : NULL;
+    tile_set_bounds(c->b.p, c->loop, DIM_M, &found.band, !asks || met != NULL);
+    if (met != NULL) {
+        c->loop->rest = TILE_REST_FIRST;
+        c->loop->met_load = met;
+        c->loop->least_met = found.least;
+    }
 }
 
 TileProgram *tile_build_chain(Arena *a, const Instruction *fusion, const DotChain *chain,

@@ -301,6 +301,39 @@ static void copy_value(Interpreter *r, const TileOp *to, const TileOp *from)
            (size_t)tile_elements(r->p, to->dims) * dtype_info[to->dtype].storage);
 }
 
+/* One of the block's elements is not at least `least`. */
+static bool misses_some(Interpreter *r, const TileOp *met, double least)
+{
+    int64_t count = tile_elements(r->p, met->dims);
+    for (int64_t i = 0; i < count; i++) {
+        if (set_point(r, met->dims, i) &&
+            !(number_get_double(met->dtype, element_of(r, met, i)) >= least))
+            return true;
+    }
+    return false;
+}
+
+static void run_op(Interpreter *r, const TileOp *op);
+
+/* So is one of those that the loop asks for first: of the tiles outside of begin .. end - 1. */
+static bool misses_first(Interpreter *r, const TileOp *loop, int64_t begin, int64_t end)
+{
+    const TileOp *load = loop->met_load;
+    int64_t count = tile_count(&r->p->dims[loop->dim]);
+    if ((load->dims >> loop->dim & 1) == 0)
+        return misses_some(r, load, loop->least_met);
+    bool misses = false;
+    for (int64_t tile = 0; tile < count && !misses; tile++) {
+        if (tile >= begin && tile < end)
+            continue;
+        r->tile[loop->dim] = tile;
+        run_op(r, load);
+        misses = misses_some(r, load, loop->least_met);
+    }
+    r->tile[loop->dim] = 0;
+    return misses;
+}
+
 /* What is carried lies in the CARRIED operations; next ones are read before any is written. */
 static void run_loop(Interpreter *r, const TileOp *op)
 {
@@ -312,6 +345,11 @@ static void run_loop(Interpreter *r, const TileOp *op)
         int64_t most = number_get_int(DT_S32, element_of(r, op->most, 0));
         end = end - begin > most ? begin + most : end;
     }
+    if (op->rest == TILE_REST_FIRST && misses_first(r, op, begin, end)) {
+        begin = 0;
+        end = count;
+    }
+    int64_t last = end > begin ? end : begin;
     uint32_t n = op->operand_count;
     Arena *a = arena_scratch();
     const TileOp **current = ARENA_ARRAY(a, const TileOp *, (size_t)n + 1);
@@ -327,8 +365,13 @@ static void run_loop(Interpreter *r, const TileOp *op)
         if (current[i] != NULL)
             copy_value(r, current[i], op->operands[i]);
     }
-    for (r->tile[op->dim] = begin; r->tile[op->dim] < end && r->wrong == NULL;
-         r->tile[op->dim]++) {
+    for (int64_t step = begin; r->wrong == NULL; step++) {
+        if (step == last && op->rest == TILE_REST_AFTER &&
+            misses_some(r, current[op->met], op->least_met))
+            last = begin + count;
+        if (step == last)
+            break;
+        r->tile[op->dim] = step < count ? step : step - count;
         run_block(r, &op->body);
         check_known(r, op);
         for (uint32_t i = 0; i < n; i++)

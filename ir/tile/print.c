@@ -89,6 +89,12 @@ static void add_loop(Printer *out, const TileOp *op, uint32_t depth)
         text_string(t, " to ");
         add_index(out, op->inside_end);
     }
+    if (op->rest == TILE_REST_AFTER)
+        text_printf(t, " and the rest where carried %u is below %.9g", op->met,
+                    op->least_met);
+    if (op->rest == TILE_REST_FIRST)
+        text_printf(t, " or all where %%%u is not at least %.9g", op->met_load->id,
+                    op->least_met);
     if (op->most != NULL)
         text_printf(t, " but %%%u at most", op->most->id);
     text_string(t, " carrying");

@@ -280,6 +280,11 @@ static const char *check_loop(Verifier *v, const TileOp *op)
     if (op->most != NULL && (!v->is_defined[op->most->id] || op->most->dims != 0 ||
                              op->most->dtype != DT_S32))
         return "a loop whose number of tiles is no number that stands before it";
+    if (op->rest == TILE_REST_AFTER &&
+        (op->met >= op->operand_count || op->operands[op->met]->dtype != DT_F32))
+        return "a loop that asks for what it does not carry, or no number of 32 bits";
+    if (op->rest == TILE_REST_FIRST && op->met_load->kind != TILE_LOAD)
+        return "a loop that asks first for what is not loaded";
     v->in_loops |= UINT32_C(1) << op->dim;
     const char *wrong = check_block(v, &op->body);
     v->in_loops &= ~(UINT32_C(1) << op->dim);

@@ -53,6 +53,14 @@ typedef enum {
     GROUP_USED, /* 1: the tile has some coordinates of a group, else 0 */
 } TileGroup;
 
+/* What becomes of the tiles that a loop leaves out. */
+typedef enum TileRest {
+    TILE_REST_NONE,
+    TILE_REST_FIRST, /* all tiles are done where an element that is loaded, of one outside if it is of the loop's
+                      * dimension, is not at least `least_met` */
+    TILE_REST_AFTER /* those behind and then those before follow where a carried element is below it then */
+} TileRest;
+
 typedef struct TileOp TileOp;
 
 typedef struct TileBlock {
@@ -85,6 +93,11 @@ struct TileOp {
     /* LOOP: tiles of [inside_begin, inside_end) as far as the loop runs for them are such that predicates of the body are
      * known there, for coordinates within the extents; NULL: there are no such predicates. */
     const IndexExpr *inside_begin, *inside_end;
+    TileRest rest; /* LOOP: about the tiles outside of [begin, end) */
+    TileOp *
+        met_load; /* FIRST: f32 along the rows, or along the loop's dimension, by whose coordinate it is indexed */
+    uint32_t met; /* AFTER: which operand */
+    double least_met;
     int8_t known;   /* in a body: 1, a predicate that is true in those tiles; -1: false */
     TileOp *most;   /* LOOP: how many tiles it runs for at most, s32; NULL: all */
     int64_t rows;   /* GROUP: coordinates of a tile; 0: a group is one tile */
@@ -108,10 +121,12 @@ typedef struct TileProgram {
 } TileProgram;
 
 /* What is decided outside about a contraction: elements of a tile along result rows, result columns and terms
- * of the sums, powers of two above 1; and the type that both factors are converted to (DT_INVALID: none). */
+ * of the sums, powers of two above 1; the type that both factors are converted to (DT_INVALID: none); and, of an
+ * attention, whether blocks share the columns, so that none knows what a row has met in all. */
 typedef struct TileConfig {
     int64_t m, n, k;
     DType factor;
+    bool is_shared;
 } TileConfig;
 
 /* The program of a fusion of one dot, ragged dot or convolution; NULL: *why says what is in the way, as static text. */

@@ -13,6 +13,7 @@
 
 #include "ir/analysis/loop.h"
 #include "passes/simplify/carry.h"
+#include "passes/simplify/remade.h"
 #include "passes/simplify/simplify.h"
 
 static bool may_move(const Instruction *inst)
@@ -50,7 +51,7 @@ static bool is_free(const Instruction *inst)
     return inst->op == OP_BROADCAST || inst->op == OP_IOTA;
 }
 
-static bool is_worth(const Instruction *inst)
+static bool is_worth(Instruction *inst)
 {
     int64_t inputs = 0;
     for (uint32_t i = 0; i < inst->operand_count; i++) {
@@ -58,7 +59,9 @@ static bool is_worth(const Instruction *inst)
         if (shape_is_array(from->shape) && !is_free(from))
             inputs += shape_bytes(from->shape);
     }
-    return !is_cheap(inst) && shape_bytes(inst->shape) <= inputs;
+    Remade remade;
+    return !is_cheap(inst) && shape_bytes(inst->shape) <= inputs &&
+           !remade_find(inst, &remade);
 }
 
 /* Marks the instructions of the body that invariant elements and constants determine. */

@@ -1,4 +1,4 @@
-/* Slices of a transposed array that a loop leaves alone become transposed slices: the whole array is
+/* What costs less inside a loop than before it. Slices of a transposed array that a loop leaves alone become transposed slices: the whole array is
  * not transposed beforehand.
  *
  *   before: t = transpose(w), dimensions={1,0,2}        body: s = dynamic-slice(t, i, 0, 0)
@@ -8,12 +8,16 @@
  * where the innermost dimension stays, so that slices are read as fast, and not for slices that products alone
  * read, which lie in one piece of t.
  *
+ * A mask that is made of iotas and small arrays is made again by who reads it in the body (remade.h), which then knows
+ * what it says: an attention leaves out the tiles where no score counts. JAX makes masks before a scan over layers.
+ *
  * Needs: pass_loops (invariant values are read from outside). Keeps: values. Breaks: nothing; pass_loops and
- * pass_dce remove what is left. Ends: each change takes a transposition from an operand of a loop. */
+ * pass_dce remove what is left. Ends: each change takes a transposition or a mask from an operand of a loop. */
 #include <string.h>
 
 #include "ir/analysis/loop.h"
 #include "passes/simplify/carry.h"
+#include "passes/simplify/remade.h"
 #include "passes/simplify/simplify.h"
 
 /* Nothing but products reads it, under this shape or another one. */
@@ -143,7 +147,81 @@ static bool sink(Loop *loop, Arena *scratch)
     return true;
 }
 
+/* -- masks ----------------------------------------------------------------------------------------- */
+
+enum { MOST_MOVES = 4 };
+
+/* Kernels of elementwise operations make it in passing. `root` only passes it on. */
+static bool is_read_elementwise(const Uses *uses, const Instruction *inst,
+                                const Instruction *root, int depth)
+{
+    bool is_read = false;
+    for (uint32_t i = uses->start[inst->id]; i < uses->start[inst->id + 1]; i++) {
+        const Instruction *user = uses->list[i];
+        bool is_moved = user->op == OP_BROADCAST || user->op == OP_RESHAPE ||
+                        user->op == OP_TRANSPOSE || user->op == OP_BITCAST;
+        if (user == root)
+            continue;
+        if (!op_is(user->op, OPF_ELEMENTWISE) &&
+            (!is_moved || depth == 0 ||
+             !is_read_elementwise(uses, user, root, depth - 1)))
+            return false;
+        is_read = true;
+    }
+    return is_read;
+}
+
+typedef struct Mask {
+    Instruction *read, *value;
+    Remade made;
+    uint32_t first; /* of its sources, among all that are carried */
+} Mask;
+
+static bool remake(Loop *loop, Arena *scratch)
+{
+    Uses uses = uses_compute(loop->body, scratch);
+    Mask *masks = ARENA_ARRAY(scratch, Mask, (size_t)loop->count + 1);
+    size_t most = (size_t)loop->count * REMADE_SOURCES + 1;
+    Instruction **inits = ARENA_ARRAY(scratch, Instruction *, most),
+                **reads = ARENA_ARRAY(scratch, Instruction *, most);
+    uint32_t n = 0, sources = 0;
+    for (uint32_t i = 0; i < loop->count; i++) {
+        Mask *x = &masks[n];
+        x->value = loop->init->operands[i];
+        if (!loop_is_invariant(loop, i) || condition_reads(loop, i) ||
+            !remade_find(x->value, &x->made))
+            continue;
+        x->read = only_read(loop, &uses, i);
+        if (x->read == NULL || x->read->shape != x->value->shape ||
+            !is_read_elementwise(&uses, x->read, loop->body->root, MOST_MOVES))
+            continue;
+        x->first = sources;
+        for (uint32_t k = 0; k < x->made.count; k++)
+            inits[sources++] = x->made.sources[k];
+        n++;
+    }
+    if (n == 0 || !carry_is_possible(loop))
+        return false;
+    Instruction *root = loop->body->root;
+    carry_values(loop, sources, inits, reads, scratch);
+    for (uint32_t i = 0; i < n; i++) {
+        const Instruction *read = masks[i].read;
+        Instruction *value = remade_again(loop->body, masks[i].value, &masks[i].made,
+                                          &reads[masks[i].first], scratch);
+        for (uint32_t k = uses.start[read->id]; k < uses.start[read->id + 1]; k++) {
+            Instruction *user = uses.list[k];
+            for (uint32_t o = 0; user != root && o < user->operand_count; o++) {
+                if (user->operands[o] == read)
+                    user->operands[o] = value;
+            }
+        }
+    }
+    computation_sort(loop->body);
+    return true;
+}
+
 bool pass_sink(Module *m, PassContext *cx)
 {
-    return carry_each_loop(m, sink, cx);
+    bool changed = carry_each_loop(m, sink, cx);
+    return carry_each_loop(m, remake, cx) || changed;
 }

@@ -73,6 +73,7 @@ typedef struct Attention {
     double scale;
     double cap;  /* cap * tanh(scores / cap); 0: none */
     double fill; /* what stands for scores that do not count: its exponential is 0 */
+    double largest_fill; /* where several masks have one each */
     AttentionBand band;
     AttentionMask masks[ATTENTION_MASKS]; /* what else must hold */
     uint32_t mask_count;

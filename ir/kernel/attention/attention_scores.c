@@ -107,9 +107,12 @@ void attention_follow(StridedView *v, double *scale)
 
 /* -- from the softmax to the first dot ------------------------------------------------------------ */
 
-static bool take_mask(const Mapped *predicate, bool is_negated, Attention *a)
+static bool take_mask(const Mapped *predicate, bool is_negated, double fill, Attention *a)
 {
     AttentionParts *p = &a->parts;
+    a->largest_fill =
+        p->mask_steps == 0 || fill > a->largest_fill ? fill : a->largest_fill;
+    a->fill = fill;
     p->mask = *predicate;
     p->mask_is_negated = is_negated;
     p->mask_steps++;
@@ -125,9 +128,8 @@ static bool take_select(Attention *a, Mapped *x)
     if ((!is_negated && !attention_is_fill(x->inst->operands[2], &fill)) || a->cap != 0 ||
         a->scale < least_scale || !mapped_operand(x, 0, &predicate) ||
         !mapped_operand(x, is_negated ? 2 : 1, &kept) ||
-        !take_mask(&predicate, is_negated, a))
+        !take_mask(&predicate, is_negated, fill, a))
         return false;
-    a->fill = fill;
     *x = kept;
     return true;
 }
@@ -171,23 +173,23 @@ static bool as_indicator(Mapped m, Mapped *predicate, bool *is_negated)
 /* 0 where scores count, else a fill: as good as a mask. */
 static bool take_added_mask(Attention *a, Mapped m)
 {
-    double value;
+    double value, fill;
     Mapped predicate;
     bool is_negated;
     if (!peel_repeated(&m))
         return false;
     if (m.inst->op == OP_SELECT) {
-        is_negated = attention_is_fill(m.inst->operands[1], &a->fill);
-        return (is_negated || attention_is_fill(m.inst->operands[2], &a->fill)) &&
+        is_negated = attention_is_fill(m.inst->operands[1], &fill);
+        return (is_negated || attention_is_fill(m.inst->operands[2], &fill)) &&
                attention_splat(m.inst->operands[is_negated ? 2 : 1], &value) &&
                value == 0 && mapped_operand(&m, 0, &predicate) &&
-               take_mask(&predicate, is_negated, a);
+               take_mask(&predicate, is_negated, fill, a);
     }
     for (uint32_t i = 0; i < 2 && m.inst->op == OP_MULTIPLY; i++) {
         Mapped x;
-        if (attention_is_fill(m.inst->operands[i], &a->fill) &&
-            mapped_operand(&m, !i, &x) && as_indicator(x, &predicate, &is_negated))
-            return take_mask(&predicate, !is_negated, a);
+        if (attention_is_fill(m.inst->operands[i], &fill) && mapped_operand(&m, !i, &x) &&
+            as_indicator(x, &predicate, &is_negated))
+            return take_mask(&predicate, !is_negated, fill, a);
     }
     return false;
 }

@@ -59,7 +59,7 @@ void plan_tile(KernelDesign *d, const FusionFacts *f)
 struct TileMapping *kernel_tile_mapping(const KernelDesign *d, Arena *a, const char **why)
 {
     const KernelConfig *c = &d->config;
-    TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor};
+    TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor, false};
     uint32_t warps[] = {(uint32_t)c->warps[0], (uint32_t)c->warps[1],
                         (uint32_t)c->slices};
     TileProgram *p = tile_build(a, d->fusion, &config, why);
@@ -242,7 +242,7 @@ static int64_t count_operations(const KernelDesign *d, const KernelConfig *c)
     static const uint8_t operations[] = {
         [TILE_LOAD] = 1, [TILE_APPLY] = 1, [TILE_INDEX] = 2, [TILE_IN_RANGE] = 2};
     Arena *a = arena_scratch();
-    TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor};
+    TileConfig config = {c->tile[0], c->tile[1], c->depth, d->plan.tile->factor, false};
     const char *why;
     const TileProgram *p = tile_build(a, d->fusion, &config, &why);
     int64_t threads = threads_of(c), sum = 0;
@@ -529,7 +529,7 @@ static bool is_large_enough(FusionFacts *f, const Instruction *hero)
 /* Building the program takes longest, so a kernel that is not wanted is refused before. */
 const char *illegal_tile(FusionFacts *f, KernelKind kind)
 {
-    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
+    static const TileConfig smallest = {16, 16, 16, DT_INVALID, false};
     const char *why;
     (void)kind;
     if (!op_set_has(&f->ops, OP_DOT) && !op_set_has(&f->ops, OP_CONVOLUTION) &&

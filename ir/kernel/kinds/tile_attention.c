@@ -67,7 +67,7 @@ static const char *arrays_illegal(const Attention *a, const Instruction *statist
 
 const char *illegal_attention(FusionFacts *f, KernelKind kind)
 {
-    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
+    static const TileConfig smallest = {16, 16, 16, DT_INVALID, false};
     const Instruction *statistics;
     Attention a;
     const char *why;
@@ -125,7 +125,7 @@ struct TileChainMapping *kernel_attention_mapping(const KernelDesign *d, Arena *
                                                   const char **why)
 {
     const KernelConfig *c = &d->config;
-    TileConfig config = {c->tile[0], c->tile[1], 0, DT_INVALID};
+    TileConfig config = {c->tile[0], c->tile[1], 0, DT_INVALID, c->column_blocks > 1};
     TileProgram *p = tile_build_attention(a, d->fusion, d->plan.attention, &config, why);
     return p == NULL ? NULL
                      : tile_map_chain(a, p, (uint32_t)c->warps[0], (uint32_t)c->stages,

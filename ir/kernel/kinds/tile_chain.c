@@ -15,7 +15,7 @@
 
 const char *illegal_dot_chain(FusionFacts *f, KernelKind kind)
 {
-    static const TileConfig smallest = {16, 16, 16, DT_INVALID};
+    static const TileConfig smallest = {16, 16, 16, DT_INVALID, false};
     DotChain c;
     (void)kind;
     if (!op_set_has(&f->ops, OP_DOT))
@@ -45,7 +45,7 @@ void plan_dot_chain(KernelDesign *d, const FusionFacts *f)
 static TileProgram *program_of(const KernelDesign *d, const KernelConfig *c, Arena *a,
                                const char **why)
 {
-    TileConfig config = {c->tile[0], c->tile[1], 0, DT_INVALID};
+    TileConfig config = {c->tile[0], c->tile[1], 0, DT_INVALID, false};
     return tile_build_chain(a, d->fusion, d->plan.chain, &config, why);
 }
 

@@ -114,7 +114,7 @@ static size_t choose_shape(const KernelDesign *d, uint32_t left_out)
 static TileConfig product_config(const KernelDesign *d, size_t shape, TileIrHints *hints)
 {
     const TilePlan *p = d->plan.tile;
-    TileConfig c = {shapes[shape].m, shapes[shape].n, LEAST_DEPTH, p->factor};
+    TileConfig c = {shapes[shape].m, shapes[shape].n, LEAST_DEPTH, p->factor, false};
     int64_t most = ROW_BYTES * 8 / dtype_info[factor_type(p)].bits;
     while (c.k < most && c.k < p->contraction->depth)
         c.k *= 2;
@@ -188,7 +188,7 @@ static TileProgram *attention_program(const KernelDesign *d, Arena *a, TileIrHin
     bool reads_shared =
         target_has(d->target, FEATURE_WGMMA) || target_has(d->target, FEATURE_TCGEN05);
     int64_t depth = attention->v.dims[ATTENTION_DEPTH];
-    TileConfig c = {128, reads_shared ? 128 : 64, 0, DT_INVALID};
+    TileConfig c = {128, reads_shared ? 128 : 64, 0, DT_INVALID, false};
     if (depth > FEW_DEPTH)
         c.n /= 2;
     while (c.m > 16 && c.m / 2 >= attention->q.dims[ATTENTION_POSITIONS])
@@ -208,7 +208,7 @@ static TileProgram *chain_program(const KernelDesign *d, Arena *a, TileIrHints *
     const DotChain *chain = d->plan.chain;
     const int64_t *sides = dot_sizes(chain->dots[0]).sides;
     int64_t columns = dot_sizes(chain->dots[0]).depth, rows = sides[chain->weights[0]];
-    TileConfig c = {128, 64, 0, DT_INVALID};
+    TileConfig c = {128, 64, 0, DT_INVALID, false};
     while (c.m > 16 && c.m / 2 >= rows)
         c.m /= 2;
     while (c.n > 16 && c.n / 2 >= columns)
