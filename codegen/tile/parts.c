@@ -124,6 +124,17 @@ static LLVMValueRef weighted(TileLower *l, LLVMValueRef x, LLVMValueRef weight_x
                        gx_float_op(l->k, LLVMFMul, y, weight_y));
 }
 
+/* Of what was summed up beside `own`, the maximum of a part, beside that of both. */
+static LLVMValueRef weight(TileLower *l, const TileChainMapping *m, LLVMValueRef own,
+                           LLVMValueRef most)
+{
+    double powers = m->program->most_powers;
+    LLVMValueRef x = gx_float_op(l->k, LLVMFSub, own, most);
+    if (powers != 1)
+        x = gx_float_op(l->k, LLVMFMul, x, LLVMConstReal(LLVMTypeOf(x), powers));
+    return gx_power_of_two(l->k, x);
+}
+
 /* The rows of x become those of both. weights: what the sums of each are multiplied by, as they lie. */
 static void merge_rows(TileLower *l, const TileChainMapping *m, Softmax *x,
                        const Softmax *y, LLVMValueRef *weights[2])
@@ -137,8 +148,7 @@ static void merge_rows(TileLower *l, const TileChainMapping *m, Softmax *x,
         LLVMValueRef both[] = {x->most[r], y->most[r]},
                      most = gx_intrinsic(l->k, "maxnum", both, 2);
         for (uint32_t i = 0; i < 2; i++)
-            weights[i][r] =
-                gx_power_of_two(l->k, gx_float_op(l->k, LLVMFSub, both[i], most));
+            weights[i][r] = weight(l, m, both[i], most);
         x->most[r] = most;
         x->total[r] = weighted(l, x->total[r], weights[0][r], y->total[r], weights[1][r]);
     }

@@ -3,7 +3,7 @@
  * that no score reaches memory:
  *
  *   sums[m,e] = 0, most[m] = unseen, total[m] = 0
- *   for n: x = scores(q[m,d] k[n,d]), in powers of two
+ *   for n: x = scores(q[m,d] k[n,d]), in powers of two, or, where a bias is added, of e
  *          next = max(most, max of x over n);  p = 2^(x - next);  old = 2^(most - next)
  *          total = total * old + sum of p over n;  sums = sums * old + p v[n,e];  most = next
  *   o[m,e] = sums * (1 / total)
@@ -16,8 +16,9 @@ enum { DIM_B, DIM_H, DIM_M, DIM_N, DIM_D, DIM_E, DIM_COUNT };
 
 /* What stands for a score that does not count: its power of two is 0 beside any other's. As a power of two itself it is
  * not rounded when it is multiplied, so that a difference of two of them is 0 however it is computed: fused with the
- * multiplication or not. No score has been seen where the maximum is still `unseen`: less than any of them. */
-static const double least_score = -0x1p100, unseen = -0x1p126;
+ * multiplication or not. No score has been seen where the maximum is still `unseen`: no more than any of them, a bias of
+ * the least number, too. */
+static const double least_score = -0x1p100, unseen = -0x1.fffffep127;
 /* Factors that keep least_score far from both. */
 static const double least_factor = 0x1p-20, most_factor = 0x1p20;
 static const double ln_2 = 0.6931471805599453;
@@ -159,8 +160,15 @@ static TileOp *with_bias(AttentionBuilder *c, TileOp *x)
     return bias == NULL ? NULL : apply(c, OP_ADD, x, tile_convert(&c->b, bias, DT_F32));
 }
 
-/* Times *scale_left they are in powers of two. A positive factor waits until the maximum is taken off, where it is part of
- * one instruction. */
+/* Beside a bias they are in powers of e until the maximum is taken off: one as low as the least number, which masks, has
+ * no power of two in f32, and a row of nothing else is the mean of all. */
+static bool are_natural(const Attention *a)
+{
+    return a->bias.base != NULL;
+}
+
+/* Times *scale_left they are in powers of two, or of e. A positive factor waits until the maximum is taken off, where it
+ * is part of one instruction. */
 static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *scale_left)
 {
     const Attention *a = c->a;
@@ -174,11 +182,11 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *scale_left)
         x = tile_apply(&c->b, OP_TANH, DT_F32, 1, &x);
         scale = a->cap;
     }
-    if (a->bias.base != NULL) {
+    if (are_natural(a))
         x = with_bias(c, apply(c, OP_MULTIPLY, x, number(c, scale)));
-        scale = 1;
-    }
-    x = banded(c, waits ? x : apply(c, OP_MULTIPLY, x, number(c, scale * TILE_LOG2_E)));
+    else if (!waits)
+        x = apply(c, OP_MULTIPLY, x, number(c, scale * TILE_LOG2_E));
+    x = banded(c, x);
     for (uint32_t i = 0; i < a->mask_count; i++)
         x = with_mask(c, x, &a->masks[i]);
     return x;
@@ -228,6 +236,15 @@ static TileOp *dot(AttentionBuilder *c, const Instruction *inst, uint32_t over, 
     return op;
 }
 
+/* What a score less that maximum is the exponent of. */
+static TileOp *weight(AttentionBuilder *c, TileOp *x, TileOp *most)
+{
+    double powers = c->b.p->most_powers;
+    x = apply(c, OP_SUBTRACT, x, most);
+    return tile_exp2(&c->b,
+                     powers == 1 ? x : apply(c, OP_MULTIPLY, x, number(c, powers)));
+}
+
 /* One tile of columns. */
 static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
 {
@@ -254,8 +271,7 @@ static bool build_step(AttentionBuilder *c, TileOp *loop, TileOp *q)
         x = apply(c, OP_MULTIPLY, x, number(c, scale_left));
     }
     TileOp *next = apply(c, OP_MAXIMUM, most, own);
-    TileOp *weights = tile_exp2(&c->b, apply(c, OP_SUBTRACT, x, next)),
-           *old = tile_exp2(&c->b, apply(c, OP_SUBTRACT, most, next));
+    TileOp *weights = weight(c, x, next), *old = weight(c, most, next);
     total =
         apply(c, OP_ADD, apply(c, OP_MULTIPLY, total, old), reduced(c, OP_ADD, weights));
     sums = dot(c, a->parts.output, DIM_N,
@@ -298,10 +314,10 @@ static TileOp *share_beside_sink(AttentionBuilder *c, TileOp *total, TileOp *mos
     TileOp *sink = row_value(c, &c->a->sink);
     if (sink == NULL)
         return NULL;
-    sink = apply(c, OP_MULTIPLY, sink, number(c, TILE_LOG2_E));
-    TileOp *next = apply(c, OP_MAXIMUM, most, sink),
-           *old = tile_exp2(&c->b, apply(c, OP_SUBTRACT, most, next)),
-           *own = tile_exp2(&c->b, apply(c, OP_SUBTRACT, sink, next));
+    if (!are_natural(c->a))
+        sink = apply(c, OP_MULTIPLY, sink, number(c, TILE_LOG2_E));
+    TileOp *next = apply(c, OP_MAXIMUM, most, sink), *old = weight(c, most, next),
+           *own = weight(c, sink, next);
     return apply(c, OP_DIVIDE, old,
                  apply(c, OP_ADD, apply(c, OP_MULTIPLY, total, old), own));
 }
@@ -336,15 +352,20 @@ static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *con
 }
 
 /* log(total) + most, which are of powers of two. */
+static TileOp *statistic(AttentionBuilder *c, TileOp *loop)
+{
+    TileOp *total = tile_carried(&c->b, loop, ATTENTION_TOTAL, TILE_FINAL),
+           *most = tile_carried(&c->b, loop, ATTENTION_MOST, TILE_FINAL);
+    if (!are_natural(c->a))
+        most = apply(c, OP_MULTIPLY, most, number(c, ln_2));
+    return apply(c, OP_ADD, tile_apply(&c->b, OP_LOG, DT_F32, 1, &total), most);
+}
+
 static bool store_rows(AttentionBuilder *c, TileOp *loop)
 {
     TileBuilder *b = &c->b;
     const Instruction *inst = b->comp->root->operands[1];
-    TileOp *total = tile_carried(b, loop, ATTENTION_TOTAL, TILE_FINAL);
-    TileOp *value =
-        apply(c, OP_ADD, tile_apply(b, OP_LOG, DT_F32, 1, &total),
-              apply(c, OP_MULTIPLY, tile_carried(b, loop, ATTENTION_MOST, TILE_FINAL),
-                    number(c, ln_2)));
+    TileOp *value = statistic(c, loop);
     const IndexExpr **at =
         ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)inst->shape->rank + 1);
     for (uint32_t d = 0; d < inst->shape->rank; d++)
@@ -407,6 +428,7 @@ TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,
 {
     AttentionBuilder c = {.a = attention};
     tile_builder_init(&c.b, tile_program_create(a, fusion));
+    c.b.p->most_powers = are_natural(attention) ? TILE_LOG2_E : 1;
     add_dims(&c, config);
     bool done = build_all(&c, config);
     if (done)

@@ -117,7 +117,8 @@ typedef struct TileProgram {
     uint32_t dim_count;
     TileDim dims[TILE_MOST_DIMS];
     TileBlock body;
-    uint32_t op_count; /* ids are below */
+    uint32_t op_count;  /* ids are below */
+    double most_powers; /* times this an attention's maxima are powers of two */
 } TileProgram;
 
 /* What is decided outside about a contraction: elements of a tile along result rows, result columns and terms
