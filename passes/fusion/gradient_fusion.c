@@ -380,8 +380,11 @@ static Instruction *make_fusion(Gradient *c, GradientDot *const *dots, uint32_t 
     b.core = b.failed ? NULL : make_core(&b);
     for (uint32_t i = 0; i < count && !b.failed; i++)
         results[i] = result_inside(&b, dots[i], ends[i]);
-    if (b.failed)
+    if (b.failed) { /* nobody calls it, but until it is removed it must have a root */
+        fused->root =
+            computation_add_parameter(fused, b.operand_count, dots[0]->dot->shape, NULL);
         return NULL;
+    }
     Instruction *fusion =
         computation_add(c->comp, OP_FUSION, results[0]->shape, b.operand_count,
                         b.operands, dots[0]->ends[ends[0]]->name);

@@ -81,12 +81,20 @@ typedef struct FormFinder {
     uint32_t steps;
 } FormFinder;
 
+/* A difference of what was rounded alike is as good as 0. */
+static double sum_of(double x, double y)
+{
+    static const double close = 1e-6;
+    double sum = x + y, most = (x < 0 ? -x : x) * close;
+    return sum <= most && sum >= -most ? 0 : sum;
+}
+
 static bool add_term(Form *f, Term t)
 {
     for (uint32_t i = 0; i < f->count; i++) {
         Term *x = &f->terms[i];
         if (x->e == t.e && x->l == t.l && x->what == t.what) {
-            x->factor += t.factor;
+            x->factor = sum_of(x->factor, t.factor);
             return true;
         }
     }
@@ -194,11 +202,10 @@ static bool form_of_sum(FormFinder *c, const Mapped *x, uint32_t depth, Form *ou
            (c->result.inst != NULL && form_of_sum_over(c, x, true, depth, out));
 }
 
-/* As good as 0: a difference of what was rounded alike. */
 static bool is_zero(const Form *f)
 {
     for (uint32_t i = 0; i < f->count; i++) {
-        if (f->terms[i].factor > 1e-6 || f->terms[i].factor < -1e-6)
+        if (f->terms[i].factor != 0)
             return false;
     }
     return true;
@@ -366,7 +373,7 @@ static bool is_core(const Form *f, double *factor)
     const Term *g = NULL, *sum = NULL;
     for (uint32_t i = 0; i < f->count; i++) {
         const Term *t = &f->terms[i];
-        if (is_zero(&(Form){1, {*t}}))
+        if (t->factor == 0)
             continue;
         if (t->what == FACTOR_G && t->e == 1 && t->l == -1)
             g = t;
@@ -377,10 +384,8 @@ static bool is_core(const Form *f, double *factor)
     }
     if (g == NULL || sum == NULL)
         return false;
-    double difference = g->factor + sum->factor, most = g->factor * 1e-6;
     *factor = g->factor;
-    return difference <= (most < 0 ? -most : most) &&
-           difference >= (most < 0 ? most : -most);
+    return sum_of(g->factor, sum->factor) == 0;
 }
 
 static bool has_shape(const Instruction *x, const Shape *s)
