@@ -230,8 +230,14 @@ bool dot_chain_band(const Instruction *exponential, uint32_t rows, uint32_t colu
     if (!mapped_start(exponential, &x) || !mapped_operand(&x, 0, &x))
         return false;
     mapped_peel(&x);
-    if (x.inst->op != OP_SUBTRACT || !mapped_operand(&x, 0, &x) ||
-        !attention_match_scores(x, &a) || a.band.rows == 0 ||
+    if (x.inst->op != OP_SUBTRACT)
+        return false;
+    for (uint32_t i = 0; i < 2 && x.inst->op == OP_SUBTRACT; i++) { /* logs, and maxima */
+        if (!mapped_operand(&x, 0, &x))
+            return false;
+        mapped_peel(&x);
+    }
+    if (!attention_match_scores(x, &a) || a.band.rows == 0 ||
         a.band.rows != s->dims[rows] || a.band.row_weight != row_major_step(s, rows) ||
         !attention_band_fits(&a.band, a.parts.columns))
         return false;

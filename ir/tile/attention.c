@@ -351,21 +351,25 @@ static bool store_result(AttentionBuilder *c, TileOp *loop, const IndexExpr *con
     return true;
 }
 
-/* log(total) + most, which are of powers of two. */
-static TileOp *statistic(AttentionBuilder *c, TileOp *loop)
+/* log(total) + most, which are of powers of two; or either of them. */
+static TileOp *statistic(AttentionBuilder *c, TileOp *loop, uint32_t result)
 {
+    bool are_apart = c->b.comp->root->operand_count > 2;
     TileOp *total = tile_carried(&c->b, loop, ATTENTION_TOTAL, TILE_FINAL),
            *most = tile_carried(&c->b, loop, ATTENTION_MOST, TILE_FINAL);
     if (!are_natural(c->a))
         most = apply(c, OP_MULTIPLY, most, number(c, ln_2));
-    return apply(c, OP_ADD, tile_apply(&c->b, OP_LOG, DT_F32, 1, &total), most);
+    if (are_apart && result == 2)
+        return tile_broadcast(&c->b, most, bit(DIM_M));
+    total = tile_apply(&c->b, OP_LOG, DT_F32, 1, &total);
+    return are_apart ? total : apply(c, OP_ADD, total, most);
 }
 
-static bool store_rows(AttentionBuilder *c, TileOp *loop)
+static bool store_rows(AttentionBuilder *c, TileOp *loop, uint32_t result)
 {
     TileBuilder *b = &c->b;
-    const Instruction *inst = b->comp->root->operands[1];
-    TileOp *value = statistic(c, loop);
+    const Instruction *inst = b->comp->root->operands[result];
+    TileOp *value = statistic(c, loop, result);
     const IndexExpr **at =
         ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)inst->shape->rank + 1);
     for (uint32_t d = 0; d < inst->shape->rank; d++)
@@ -376,7 +380,7 @@ static bool store_rows(AttentionBuilder *c, TileOp *loop)
     if (store == NULL)
         return false;
     store->inst = inst;
-    store->array = 1;
+    store->array = result;
     return true;
 }
 
@@ -419,7 +423,11 @@ static bool build_all(AttentionBuilder *c, const TileConfig *config)
     tile_move_last(&p->body, loop);
     at[ATTENTION_DEPTH] = tile_coordinate(p, DIM_E);
     /* what rows have first: it would take registers beside the sums for longer */
-    return (root->op != OP_TUPLE || store_rows(c, loop)) && store_result(c, loop, at);
+    for (uint32_t i = 1; root->op == OP_TUPLE && i < root->operand_count; i++) {
+        if (!store_rows(c, loop, i))
+            return false;
+    }
+    return store_result(c, loop, at);
 }
 
 TileProgram *tile_build_attention(Arena *a, const Instruction *fusion,

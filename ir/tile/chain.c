@@ -265,16 +265,22 @@ static int64_t dim_of(const ChainBuilder *c, const Instruction *inst, uint32_t d
     return -1;
 }
 
-/* What the exponents are less of, if each of the side's own has one; NULL: it has not. */
+static const Instruction *past_conversions(const Instruction *x)
+{
+    while (x->op == OP_CONVERT)
+        x = x->operands[0];
+    return x;
+}
+
+/* What the exponents are less of, logarithms of sums aside, if each of the side's own has one; NULL: it has not. */
 static const Instruction *statistics_of(const ChainBuilder *c,
                                         const Instruction *exponential, uint32_t dim)
 {
-    const Instruction *x = exponential->operands[0];
-    while (x->op == OP_CONVERT)
-        x = x->operands[0];
+    const Instruction *x = past_conversions(exponential->operands[0]);
     if (x->op != OP_SUBTRACT)
         return NULL;
-    x = x->operands[1];
+    const Instruction *inner = past_conversions(x->operands[0]);
+    x = inner->op == OP_SUBTRACT ? inner->operands[1] : x->operands[1];
     while (x->op == OP_BROADCAST || x->op == OP_RESHAPE || x->op == OP_CONVERT)
         x = x->operands[0];
     return x->op == OP_PARAMETER && dim_of(c, x, dim) >= 0 ? x : NULL;

@@ -139,17 +139,16 @@ bool attention_region_is_closed(const AttentionRegion *r)
     return true;
 }
 
-/* The logarithm of the sum of a row's exponentials. */
-static Instruction *add_statistics(Computation *fused, const AttentionParts *p,
-                                   Instruction *const *now, PassContext *cx)
+/* The maxima in the order of the sums. */
+static Instruction *add_maxima(Computation *fused, const AttentionParts *p,
+                               Instruction *const *now, PassContext *cx)
 {
-    Instruction *sums = now[p->sums->id];
-    Instruction *log = computation_add(fused, OP_LOG, sums->shape, 1, &sums, "log");
-    if (p->maxima == NULL)
-        return log;
-    Rewriter r = {
-        .m = fused->module, .comp = fused, .scratch = cx->scratch, .cx = cx, .at = log};
     Instruction *maxima = now[p->maxima->id];
+    Rewriter r = {.m = fused->module,
+                  .comp = fused,
+                  .scratch = cx->scratch,
+                  .cx = cx,
+                  .at = maxima};
     const Shape *s = maxima->shape;
     int64_t order[VIEW_RANK], dims[VIEW_RANK];
     attention_maxima_order(p, order);
@@ -157,12 +156,29 @@ static Instruction *add_statistics(Computation *fused, const AttentionParts *p,
         dims[d] = s->dims[order[d]];
     if (!rw_is_identity(order, s->rank))
         maxima = rw_transpose(&r, rw_shape(&r, s->dtype, s->rank, dims), maxima, order);
-    maxima = rw_reshape(&r, sums->shape, maxima);
-    Instruction *both[] = {maxima, log};
-    return computation_add(fused, OP_ADD, sums->shape, 2, both, "statistics");
+    const Shape *sums = p->sums->shape;
+    maxima = rw_reshape(&r, rw_shape(&r, s->dtype, sums->rank, sums->dims), maxima);
+    return s->dtype == sums->dtype ? maxima : rw_convert(&r, sums, maxima);
 }
 
-Instruction *attention_region_fuse(const AttentionRegion *r, bool has_statistics,
+/* The logarithm of the sum of a row's exponentials, and the maxima, or both together: how many. */
+static uint32_t add_statistics(Computation *fused, const AttentionParts *p,
+                               Instruction *const *now, AttentionKeeps keeps,
+                               PassContext *cx, Instruction *out[2])
+{
+    Instruction *sums = now[p->sums->id];
+    out[0] = computation_add(fused, OP_LOG, sums->shape, 1, &sums, "log");
+    if (p->maxima == NULL)
+        return 1;
+    out[1] = add_maxima(fused, p, now, cx);
+    if (keeps == ATTENTION_KEEPS_MAXIMA)
+        return 2;
+    Instruction *both[] = {out[1], out[0]};
+    out[0] = computation_add(fused, OP_ADD, sums->shape, 2, both, "statistics");
+    return 1;
+}
+
+Instruction *attention_region_fuse(const AttentionRegion *r, AttentionKeeps keeps,
                                    PassContext *cx)
 {
     Computation *comp = r->last->parent;
@@ -183,12 +199,14 @@ Instruction *attention_region_fuse(const AttentionRegion *r, bool has_statistics
             computation_add_like(fused, inst, inst->shape, inst->operand_count, operands);
     }
     fused->root = now[r->last->id];
-    if (has_statistics) {
-        Instruction *leaves[] = {fused->root,
-                                 add_statistics(fused, &r->a->parts, now, cx)};
-        const Shape *shapes[] = {leaves[0]->shape, leaves[1]->shape};
-        fused->root = computation_add(fused, OP_TUPLE, shape_tuple(m->intern, 2, shapes),
-                                      2, leaves, NULL);
+    if (keeps != ATTENTION_KEEPS_NOTHING) {
+        Instruction *leaves[3] = {fused->root};
+        const Shape *shapes[3];
+        uint32_t n = 1 + add_statistics(fused, &r->a->parts, now, keeps, cx, &leaves[1]);
+        for (uint32_t i = 0; i < n; i++)
+            shapes[i] = leaves[i]->shape;
+        fused->root = computation_add(fused, OP_TUPLE, shape_tuple(m->intern, n, shapes),
+                                      n, leaves, NULL);
     }
     Instruction *fusion = computation_add(comp, OP_FUSION, fused->root->shape,
                                           r->operand_count, r->operands, r->last->name);
@@ -234,7 +252,7 @@ static bool fuse_at(Instruction *last, PassContext *cx, bool *is_tried)
     *is_tried = true;
     if (!attention_region_is_closed(r))
         return fuse_attention_gradient(&a, last, cx);
-    Instruction *fusion = attention_region_fuse(r, false, cx);
+    Instruction *fusion = attention_region_fuse(r, ATTENTION_KEEPS_NOTHING, cx);
     if (!attention_set_kind(fusion, cx))
         return false;
     computation_replace_one(last->parent, last, fusion);

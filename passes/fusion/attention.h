@@ -12,8 +12,13 @@ typedef struct AttentionRegion AttentionRegion;
 AttentionRegion *attention_region(const Attention *a, Instruction *last, PassContext *cx);
 /* Nobody else reads what is made of the scores. */
 bool attention_region_is_closed(const AttentionRegion *r);
-/* A fusion of it, beside `last`, whose users are not changed; with its statistics as second result. */
-Instruction *attention_region_fuse(const AttentionRegion *r, bool has_statistics,
+typedef enum AttentionKeeps {
+    ATTENTION_KEEPS_NOTHING,
+    ATTENTION_KEEPS_LOGS,  /* log(sums) + maxima, the second result */
+    ATTENTION_KEEPS_MAXIMA /* log(sums), and the maxima, the third one */
+} AttentionKeeps;
+/* A fusion of it, beside `last`, whose users are not changed; with its statistics as further results. */
+Instruction *attention_region_fuse(const AttentionRegion *r, AttentionKeeps keeps,
                                    PassContext *cx);
 /* The fusion is a kernel on tensor cores; false: there is none, and the fusion is removed. */
 bool attention_set_kind(Instruction *fusion, PassContext *cx);

@@ -1,6 +1,7 @@
 /* An attention and its gradient become a few kernels, in which no score reaches memory:
  *
- *   o, s = attention(q, k, v)                     s: the logarithm of the sum of each row's exponentials
+ *   o, s = attention(q, k, v)                     s: the logarithm of the sum of each row's exponentials, and, beside a
+ *                                                 bias, their maximum by itself
  *   d = sum over the depth of o * do              (which is that of p * g over the columns)
  *   p = exp(masked scores - s);  g = do v';  core = p * (g - d)
  *   dq = f(core) k                                one kernel: queries outside, keys in the loop
@@ -273,6 +274,8 @@ static bool replace_gradient(Gradient *c, Instruction *forward)
     Instruction *result = computation_add_element(forward, 0);
     Rewriter r = rewriter_at(c, (Instruction *)(uintptr_t)c->g.cores[0]);
     c->statistics = computation_add_element(forward, 1);
+    c->maxima = forward->shape->rank > 2 ? computation_add_element(forward, 2)
+                                         : (Instruction *)NULL;
     c->differences = gradient_sum_rows(c, &r, result, whole_do(c, &r));
     if (c->differences == NULL || !fuse_all(c, &all))
         return false;
@@ -288,7 +291,9 @@ bool fuse_attention_gradient(const Attention *a, Instruction *last, PassContext 
     Gradient *c = region != NULL ? find_gradient(a, last, false, cx) : NULL;
     if (c == NULL)
         return false;
-    Instruction *forward = attention_region_fuse(region, true, cx);
+    AttentionKeeps keeps =
+        attention_keeps_maxima(a) ? ATTENTION_KEEPS_MAXIMA : ATTENTION_KEEPS_LOGS;
+    Instruction *forward = attention_region_fuse(region, keeps, cx);
     return attention_set_kind(forward, cx) && replace_gradient(c, forward);
 }
 
@@ -313,7 +318,7 @@ LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
         return NULL;
     g->a = *a;
     g->last = last;
-    g->attention = attention_region_fuse(region, true, cx);
+    g->attention = attention_region_fuse(region, ATTENTION_KEEPS_LOGS, cx);
     inst_set_int(g->attention, ATTR_KIND, FUSION_CUSTOM);
     attention_set_library(g->attention);
     if (!attention_call_of(g->attention, &unused)) {
@@ -347,6 +352,8 @@ void library_gradient_forward(const LibraryGradient *g, Instruction **forward)
 
 bool library_gradient_attention_only(const LibraryGradient *g, PassContext *cx)
 {
+    if (attention_keeps_maxima(&g->a)) /* which cuDNN does not: all of it is ours */
+        return false;
     Gradient *c = find_gradient(&g->a, g->last, false, cx);
     return c != NULL && replace_gradient(c, g->attention);
 }

@@ -184,7 +184,7 @@ static Instruction *with_empty_rows(Body *b, Instruction *weights, Instruction *
         (Instruction *[]){is_empty, rw_splat(&b->r, shape, 1 / columns), weights});
 }
 
-/* exp(masked - statistics) */
+/* exp(masked - statistics), or exp(masked - maxima - statistics) */
 static Instruction *make_weights(Body *b)
 {
     const AttentionParts *p = &b->c->a->parts;
@@ -200,7 +200,14 @@ static Instruction *make_weights(Body *b)
     if (b->failed)
         return NULL;
     Instruction *rows = rw_spread(&b->r, shape, parameter(b, b->c->statistics), position);
-    x = rw_binary(&b->r, OP_SUBTRACT, shape, x, rows);
+    if (b->c->maxima != NULL) {
+        Instruction *logs = rows;
+        rows = rw_spread(&b->r, shape, parameter(b, b->c->maxima), position);
+        x = rw_binary(&b->r, OP_SUBTRACT, shape, x, rows);
+        x = rw_binary(&b->r, OP_SUBTRACT, shape, x, logs);
+    } else {
+        x = rw_binary(&b->r, OP_SUBTRACT, shape, x, rows);
+    }
     x = rw_unary(&b->r, OP_EXPONENTIAL, shape, x);
     bool may_be_empty = b->c->a->mask_count != 0 && !b->c->is_library;
     return may_be_empty ? with_empty_rows(b, x, rows) : x;

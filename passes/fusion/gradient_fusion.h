@@ -25,6 +25,7 @@ typedef struct Gradient {
     GradientDot dots[GRADIENT_MOST_RESULTS];
     uint32_t count;
     Instruction *statistics, *differences; /* s, d */
+    Instruction *maxima;                   /* that s is without; NULL: it is with them */
     Instruction *result; /* for cuDNN, which makes d itself: o; else NULL */
     bool is_library;
 } Gradient;

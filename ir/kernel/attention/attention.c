@@ -562,11 +562,11 @@ static bool is_maxima(const Mapped *sum, uint32_t operand, const AttentionParts 
     return x.inst == p->maxima && element_map_equal(&x.map, &p->of_maxima);
 }
 
-static bool is_statistic(const Instruction *x, const AttentionParts *p)
+static bool is_statistic(const Instruction *x, bool has_maxima, const AttentionParts *p)
 {
     const Instruction *log = x;
     Mapped sum;
-    if (p->maxima != NULL) {
+    if (has_maxima) {
         if (x->op != OP_ADD || !mapped_start(x, &sum))
             return false;
         uint32_t i = is_maxima(&sum, 0, p);
@@ -577,16 +577,37 @@ static bool is_statistic(const Instruction *x, const AttentionParts *p)
     return log->op == OP_LOG && log->operands[0] == p->sums && p->has_statistics;
 }
 
+/* The same by themselves, in the order of the sums. */
+static bool are_maxima(const Instruction *x, const AttentionParts *p)
+{
+    Mapped m;
+    if (p->maxima == NULL || !mapped_start(x, &m))
+        return false;
+    mapped_peel(&m);
+    return m.inst == p->maxima && element_map_equal(&m.map, &p->of_maxima) &&
+           shape_same_dims(x->shape, p->sums->shape);
+}
+
+bool attention_keeps_maxima(const Attention *a)
+{
+    return a->bias.base != NULL && a->parts.maxima != NULL;
+}
+
 bool attention_match_fusion(const Instruction *fusion, Attention *out,
-                            const Instruction **statistics)
+                            AttentionStatistics *statistics)
 {
     const Instruction *root = inst_called(fusion, 0)->root;
-    *statistics = NULL;
+    const AttentionParts *p = &out->parts;
+    *statistics = (AttentionStatistics){NULL, NULL};
     if (root->op != OP_TUPLE)
         return attention_match(root, out);
-    if (root->operand_count != 2 || !attention_match(root->operands[0], out) ||
-        !is_statistic(root->operands[1], &out->parts))
+    bool are_apart = root->operand_count == 3;
+    if ((root->operand_count != 2 && !are_apart) ||
+        !attention_match(root->operands[0], out) ||
+        !is_statistic(root->operands[1], p->maxima != NULL && !are_apart, p) ||
+        (are_apart && !(attention_keeps_maxima(out) && are_maxima(root->operands[2], p))))
         return false;
-    *statistics = root->operands[1];
+    *statistics =
+        (AttentionStatistics){root->operands[1], are_apart ? root->operands[2] : NULL};
     return true;
 }

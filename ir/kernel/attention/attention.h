@@ -87,10 +87,18 @@ typedef struct Attention {
  * other masks a row may have none, and is then the mean over all columns, as the softmax of equal scores, or 0. */
 bool attention_match(const Instruction *last, Attention *out);
 
-/* The attention that is all of a fusion: its result, or a tuple of that and, with an element for each row, the logarithm
- * of the sum of its exponentials, log(sums) + maxima; *statistics is NULL without. */
+/* What an attention keeps of each row for its gradient; NULL: nothing. */
+typedef struct AttentionStatistics {
+    const Instruction *logs;   /* log(sums) + maxima, or without those */
+    const Instruction *maxima; /* by themselves; NULL: among the logarithms */
+} AttentionStatistics;
+
+/* The attention that is all of a fusion: its result, or a tuple of that and its statistics. */
 bool attention_match_fusion(const Instruction *fusion, Attention *out,
-                            const Instruction **statistics);
+                            AttentionStatistics *statistics);
+
+/* A bias may leave a row scores only beside which the logarithm of their number is rounded away: -1e9, say. */
+bool attention_keeps_maxima(const Attention *a);
 
 /* Where has_statistics: dimensions of the maxima in the order of the sums', with which they can be added to those. */
 void attention_maxima_order(const AttentionParts *parts, int64_t *dims);

@@ -38,11 +38,12 @@ bool attention_is_marked(const Instruction *inst)
 
 bool attention_call_of(const Instruction *inst, Attention *out)
 {
-    const Instruction *statistics;
-    if (!attention_is_marked(inst) || !attention_match_fusion(inst, out, &statistics) ||
-        !attention_has_types(out) ||
+    AttentionStatistics kept;
+    if (!attention_is_marked(inst) || !attention_match_fusion(inst, out, &kept) ||
+        kept.maxima != NULL || !attention_has_types(out) ||
         !shape_layouts_equal(shape_leaf(inst->shape, 0), out->o.base->shape))
         return false;
+    const Instruction *statistics = kept.logs;
     if (statistics != NULL &&
         (statistics->shape->dtype != DT_F32 || out->statistics.base == NULL ||
          !shape_layouts_equal(statistics->shape, out->statistics.base->shape) ||

@@ -37,7 +37,7 @@ static bool has_tensor_types(const Attention *a)
            has_tensor_type(&a->v, a->parts.output);
 }
 
-static const char *arrays_illegal(const Attention *a, const Instruction *statistics)
+static const char *arrays_illegal(const Attention *a, const AttentionStatistics *kept)
 {
     const AttentionArray *arrays[] = {&a->q, &a->k, &a->v};
     for (uint32_t i = 0; i < 3; i++) {
@@ -55,12 +55,13 @@ static const char *arrays_illegal(const Attention *a, const Instruction *statist
     if (a->q.dims[ATTENTION_HEADS] % a->k.dims[ATTENTION_HEADS] != 0 ||
         a->q.dims[ATTENTION_BATCH] != a->k.dims[ATTENTION_BATCH])
         return "its heads do not go together";
-    if ((a->mask_count != 0 || statistics != NULL || a->sink.inst != NULL) &&
+    if ((a->mask_count != 0 || kept->logs != NULL || a->sink.inst != NULL) &&
         !shape_is_row_major(a->o.base->shape))
         return "its result lies otherwise than its mask, its sink or its statistics";
     if (a->mask_count != 0 && a->fill < LEAST_FILL)
         return "a row may have no scores at all";
-    if (statistics != NULL && statistics->shape->dtype != DT_F32)
+    if ((kept->logs != NULL && kept->logs->shape->dtype != DT_F32) ||
+        (kept->maxima != NULL && kept->maxima->shape->dtype != DT_F32))
         return "its statistics are not of 32 bits each";
     return NULL;
 }
@@ -68,14 +69,14 @@ static const char *arrays_illegal(const Attention *a, const Instruction *statist
 const char *illegal_attention(FusionFacts *f, KernelKind kind)
 {
     static const TileConfig smallest = {16, 16, 16, DT_INVALID, false};
-    const Instruction *statistics;
+    AttentionStatistics statistics;
     Attention a;
     const char *why;
     (void)kind;
     if (!op_set_has(&f->ops, OP_DOT) || !op_set_has(&f->ops, OP_EXPONENTIAL) ||
         !attention_match_fusion(f->fusion, &a, &statistics))
         return "it is no attention";
-    why = arrays_illegal(&a, statistics);
+    why = arrays_illegal(&a, &statistics);
     if (why == NULL)
         tile_build_attention(f->arena, f->fusion, &a, &smallest, &why);
     return why;
@@ -95,7 +96,7 @@ static DType missing_type(const Attention *a, const Target *target)
 bool suits_attention(FusionFacts *f, KernelKind kind)
 {
     Attention a;
-    const Instruction *statistics;
+    AttentionStatistics statistics;
     (void)kind;
     if (f->target == NULL || f->target->tiles == TILES_NONE ||
         !attention_match_fusion(f->fusion, &a, &statistics))
@@ -111,7 +112,7 @@ void plan_attention(KernelDesign *d, const FusionFacts *f)
 {
     (void)f;
     Attention *a = ARENA_NEW(d->arena, Attention);
-    const Instruction *statistics;
+    AttentionStatistics statistics;
     attention_match_fusion(d->fusion, a, &statistics);
     DType t = d->target == NULL ? a->q.base->shape->dtype : missing_type(a, d->target);
     if (t != DT_INVALID)
