@@ -215,6 +215,8 @@ static bool make_code(Code *c)
     if (b->cache_error != 0)
         diag_warning(v->module->diag, (Span){0, 0}, "cannot write to the cache %s: %s",
                      v->options->cache_dir, strerror(b->cache_error));
+    for (size_t i = 0; i < b->warning_count; i++)
+        diag_warning(v->module->diag, (Span){0, 0}, "%s", b->warnings[i]);
     if (stage == STAGE_PTX)
         return set_text(v, build_ptx(b));
     v->cubin = b->cubin;

@@ -297,6 +297,9 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         o->cuda_error = "CUDA's parts were not found";
     cuda_find_tileir(c->arena, given->cuda, &o->cuda);
     o->cuda.line_info = given->line_info != 0;
+    o->cuda.most_seconds = given->max_assembler_seconds != 0
+                               ? given->max_assembler_seconds
+                               : ASSEMBLER_SECONDS;
     return find_stage(c, &o->stage) && !compile_has_failed(c);
 }
 

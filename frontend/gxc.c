@@ -58,6 +58,7 @@ enum {
     KEY_LIST_UNSUPPORTED,
     KEY_LIST_SETTINGS,
     KEY_MAX_INPUT,
+    KEY_MAX_ASSEMBLER_SECONDS,
     KEY_JSON,
 };
 
@@ -94,6 +95,8 @@ static const struct argp_option rows[] = {
     {"tiles", KEY_TILES, "WAY", 0, "Products on tensor cores: auto, gx, tileir, none", 0},
     {"f32-dots", KEY_F32_DOTS, "FORM", 0, "Products of f32: tf32 or f32", 0},
     {"assembler", KEY_ASSEMBLER, "A", 0, "nvjitlink or ptxas", 0},
+    {"max-assembler-seconds", KEY_MAX_ASSEMBLER_SECONDS, "N", 0,
+     "Take -O1 for kernels at which ptxas takes more processor time; default 600", 0},
     {"cuda", KEY_CUDA, "DIR", 0, "CUDA toolkit or its wheels", 0},
     {"fp-contract", KEY_FP_CONTRACT, "off", 0, "Never fuse a*b+c", 0},
     {"cache-dir", KEY_CACHE_DIR, "DIR", 0, "Keep compiled kernels there", 0},
@@ -277,6 +280,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         break;
     case KEY_MAX_INPUT:
         r->most_mib = (size_t)parse_count(state, "--max-input=", arg, 1);
+        break;
+    case KEY_MAX_ASSEMBLER_SECONDS:
+        o->max_assembler_seconds =
+            (uint32_t)parse_count(state, "--max-assembler-seconds=", arg, 1);
         break;
     case KEY_JSON:
         r->json = true;

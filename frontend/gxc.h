@@ -95,6 +95,9 @@ typedef struct gxc_options {
     /* 1: the artefact also has what the driver's compiler makes code of for GPUs newer than a target, which must
      * be one without a suffix: PTX; embed_tileir: bytecode of CUDA Tile IR, too, and PTX */
     int embed_ptx, embed_tileir;
+    /* Most processor time that a call of ptxas or another of CUDA's programs may take; 0: 600 s. Kernels at which ptxas
+     * does not end within it are assembled at -O1, with a warning. */
+    uint32_t max_assembler_seconds;
 } gxc_options;
 
 typedef struct gxc_array {

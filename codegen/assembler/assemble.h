@@ -26,7 +26,11 @@ typedef struct Cuda {
     const char *tileiras;    /* path of CUDA Tile IR's assembler; NULL: there is none */
     const char *tileir_home; /* the folder of what it needs */
     bool line_info;          /* cubins keep what PTX says of lines */
+    uint32_t most_seconds; /* of processor time for each call of a program; 0: no limit */
 } Cuda;
+
+/* No program takes so long: what does never ends. */
+enum { ASSEMBLER_SECONDS = 600 };
 
 /* The folder of the file that this code is in: libgxc.so, or a program. NULL: not known. */
 const char *cuda_own_folder(Arena *a);
@@ -48,6 +52,13 @@ typedef struct KernelUse {
 /* Bytes that a thread of the kernel spills, stores and loads together. */
 uint32_t kernel_use_spills(const KernelUse *use);
 
+/* Why there is no cubin. */
+typedef enum {
+    ASSEMBLER_REFUSED,     /* it does not take the text */
+    ASSEMBLER_OUT_OF_TIME, /* more than cuda->most_seconds */
+    ASSEMBLER_LOST /* it did not run, or was ended: another time it may make one */
+} AssembleFailure;
+
 typedef struct Cubin {
     const void *data;
     size_t bytes;
@@ -55,20 +66,23 @@ typedef struct Cubin {
         uses; /* in the order of the log; of tileiras, those only of which it says something */
     size_t use_count;
     double seconds; /* of processor time that another process took */
+    AssembleFailure failure;
 } Cubin;
 
 /* What is assembled: all of a program, or a piece of it that assemble_link takes; either with fewer registers than
- * ptxas would use for its fastest code. */
+ * ptxas would use for its fastest code, or simply: at -O1, which ends where -O3 does not. nvJitLink, in this process,
+ * cannot be ended, and is not asked for simple code. */
 typedef enum {
     ASSEMBLE_WHOLE = 0,
     ASSEMBLE_PIECE = 1 << 0,
-    ASSEMBLE_SPARING = 1 << 1
+    ASSEMBLE_SPARING = 1 << 1,
+    ASSEMBLE_SIMPLE = 1 << 2
 } AssembleForm;
 
 /* With `threads` where the assembler can use them (ptxas from CUDA 13 on, 2 to 9); 0: one a
  * processor. The flags are fixed, as the assembler writes them into the cubin: the same text gives
- * the same bytes, whatever `threads` is. False: *out_error has the assembler's words. A piece
- * needs cuda->linker. */
+ * the same bytes, whatever `threads` is. False: *out_error has the assembler's words, out->failure says
+ * what they are worth. A piece needs cuda->linker. */
 bool assemble(Arena *a, const Cuda *cuda, const Target *target, const char *ptx,
               AssembleForm form, uint32_t threads, Cubin *out, const char **out_error);
 

@@ -115,7 +115,7 @@ static const char *ask_version(Arena *a, const char *path)
     if (!f)
         ask_failed(path);
     static const char *const args[] = {"version", "--version", NULL};
-    const ProcessFiles files = {.log = fileno(f)};
+    const ProcessFiles files = {.log = fileno(f), .most_seconds = ASSEMBLER_SECONDS};
     double seconds = 0;
     int status = process_run(path, args, &files, &seconds);
     bool has_failed = status < 0 && !is_no_program(errno);

@@ -66,7 +66,8 @@ static bool run_nvlink(Arena *a, const Cuda *cuda, const char *const *args, Cubi
                        const char **out_error)
 {
     FILE *log = tmpfile();
-    ProcessFiles files = {.log = log != NULL ? fileno(log) : 2};
+    ProcessFiles files = {.log = log != NULL ? fileno(log) : 2,
+                          .most_seconds = cuda->most_seconds};
     int status =
         log != NULL ? process_run(cuda->linker, args, &files, &out->seconds) : -1;
     size_t bytes;

@@ -51,6 +51,32 @@ typedef struct Start {
         error; /* why the program does not run; the child's memory is the parent's */
 } Start;
 
+/* SIGXCPU, without a core; SIGKILL soon after where that is ignored. What it starts has the limit, too, and so ends
+ * where it was left behind. */
+static bool limit_processor(unsigned most)
+{
+    enum { MORE = 2 };
+    struct rlimit limit, core;
+    if (most == 0)
+        return true;
+    if (getrlimit(RLIMIT_CPU, &limit) != 0 || getrlimit(RLIMIT_CORE, &core) != 0)
+        return false;
+    limit.rlim_cur = limit.rlim_cur < most ? limit.rlim_cur : most;
+    limit.rlim_max = limit.rlim_max < most + MORE ? limit.rlim_max : most + MORE;
+    core.rlim_cur = 0;
+    return setrlimit(RLIMIT_CPU, &limit) == 0 && setrlimit(RLIMIT_CORE, &core) == 0;
+}
+
+static bool is_out_of_time(int status, double seconds, unsigned most)
+{
+    struct rlimit own; /* where it is less it was the one that ended it */
+    if (most == 0 || !WIFSIGNALED(status) || getrlimit(RLIMIT_CPU, &own) != 0 ||
+        own.rlim_cur < most)
+        return false;
+    return WTERMSIG(status) == SIGXCPU ||
+           (WTERMSIG(status) == SIGKILL && seconds >= most);
+}
+
 /* What the child does: system calls only. A parent that died before it could be watched is seen by
  * its number. */
 static _Noreturn void become(Start *s)
@@ -59,6 +85,7 @@ static _Noreturn void become(Start *s)
     if (ok && getppid() != s->parent)
         _exit(127);
     alarm(s->files->deadline); /* goes on in what is run */
+    ok = ok && limit_processor(s->files->most_seconds);
     if (ok && redirect_files(s->files))
         execve(s->path, s->argv,
                s->files->environment != NULL ? s->files->environment : environ);
@@ -135,9 +162,12 @@ int process_run(const char *path, const char *const *args, const ProcessFiles *f
         errno = s.error;
         return -1;
     }
-    *seconds += seconds_of(&usage);
+    double used = seconds_of(&usage);
+    *seconds += used;
     if (stuck && WIFSIGNALED(status))
         return 128 + SIGALRM;
+    if (is_out_of_time(status, used, files->most_seconds))
+        return PROCESS_OUT_OF_TIME;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -146,7 +176,20 @@ const char *process_trouble(int status, const char *log, const char *nothing_sai
     if (status == 128 + SIGALRM)
         return "it took too long, or waited for something that did not come: is there "
                "memory?";
+    if (status == PROCESS_OUT_OF_TIME)
+        return "it took more processor time than it may and was ended; "
+               "--max-assembler-seconds=N allows more";
     return log && *log ? log : nothing_said;
+}
+
+AssembleFailure process_failure(int status)
+{
+    if (status == PROCESS_OUT_OF_TIME)
+        return ASSEMBLER_OUT_OF_TIME;
+    bool has_ended_itself = (status >= 0 && status <= 128) || status == 128 + SIGSEGV ||
+                            status == 128 + SIGABRT || status == 128 + SIGBUS ||
+                            status == 128 + SIGFPE || status == 128 + SIGILL;
+    return has_ended_itself ? ASSEMBLER_REFUSED : ASSEMBLER_LOST;
 }
 
 char *process_read(Arena *a, FILE *f, size_t *out_bytes)

@@ -46,6 +46,8 @@ static int run_ptxas(const Cuda *cuda, const Target *target, AssembleForm form,
         args[n++] = "-regUsageLevel";
         args[n++] = SPARING_LEVEL;
     }
+    if ((form & ASSEMBLE_SIMPLE) != 0)
+        args[n++] = "-O1";
     if ((form & ASSEMBLE_PIECE) != 0) /* whole-program code, but a relocatable file */
         args[n++] = "-ewp";
     /* pieces are made side by side already: threads would only take longer together */
@@ -64,13 +66,16 @@ static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
     if (!files[0] || !files[1] || !files[2] || fputs(ptx, files[0]) < 0 ||
         fflush(files[0]) != 0) {
         *out_error = arena_printf(a, "temporary file: %s", strerror(errno));
+        out->failure = ASSEMBLER_LOST;
         return false;
     }
     rewind(files[0]);
     ProcessFiles numbers = {.log = fileno(files[2]),
                             .files = {fileno(files[0]), fileno(files[1])},
-                            .file_count = 2};
+                            .file_count = 2,
+                            .most_seconds = cuda->most_seconds};
     int status = run_ptxas(cuda, target, form, threads, &numbers, &out->seconds);
+    out->failure = process_failure(status);
     if (status < 0) {
         *out_error =
             arena_printf(a, "cannot run %s: %s", cuda->assembler, strerror(errno));
@@ -82,6 +87,8 @@ static bool assemble_by_files(Arena *a, const Cuda *cuda, const Target *target,
     if (status != 0 || !log || !out->data || out->bytes == 0) {
         *out_error = arena_printf(a, "%s: %s", cuda->assembler,
                                   process_trouble(status, log, "it made no cubin"));
+        if (!log || !out->data)
+            out->failure = ASSEMBLER_LOST;
         return false;
     }
     note_least_threads(cubin, out->bytes);

@@ -37,7 +37,8 @@ static int run_tileiras(Arena *a, const Cuda *cuda, const Target *target,
                             .files = {fileno(files[0]), fileno(files[1])},
                             .file_count = 2,
                             .environment = environment_of(a, cuda->tileir_home),
-                            .deadline = DEADLINE_SECONDS};
+                            .deadline = DEADLINE_SECONDS,
+                            .most_seconds = cuda->most_seconds};
     return process_run(cuda->tileiras, args, &f, seconds);
 }
 

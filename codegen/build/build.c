@@ -7,8 +7,8 @@
 
 #include "codegen/backend.h"
 #include "codegen/build/archive.h"
+#include "codegen/build/assembly.h"
 #include "codegen/build/emission.h"
-#include "codegen/build/kernel_cache.h"
 #include "codegen/build/pieces.h"
 #include "codegen/build/ptx.h"
 #include "codegen/build/tasks.h"
@@ -35,8 +35,7 @@ typedef struct Piece {
     size_t first, count; /* kernels */
     size_t made;         /* of them */
     bool has_failed;     /* one of them did */
-    Cubin cubin;
-    const char *error;
+    Assembly assembly;
 } Piece;
 
 typedef enum { TASK_KERNEL, TASK_ASSEMBLY, TASK_TILE } TaskKind;
@@ -65,14 +64,6 @@ static double thread_seconds(void)
 
 /* -- PTX ---------------------------------------------------------------------------------------- */
 
-static const char *join_ptx(Arena *a, const KernelCode *codes, size_t count)
-{
-    const char **texts = ARENA_ARRAY(a, const char *, count);
-    for (size_t i = 0; i < count; i++)
-        texts[i] = codes[i].ptx;
-    return ptx_join(a, texts, count);
-}
-
 /* A program without kernels is a cubin all the same. */
 static const char *empty_ptx(Build *b)
 {
@@ -84,7 +75,7 @@ static const char *empty_ptx(Build *b)
 
 const char *build_ptx(Build *b)
 {
-    return b->count == 0 ? empty_ptx(b) : join_ptx(b->arena, b->codes, b->count);
+    return b->count == 0 ? empty_ptx(b) : assembly_join(b->arena, b, 0, b->count);
 }
 
 /* -- tasks -------------------------------------------------------------------------------------- */
@@ -242,81 +233,23 @@ static bool wait_for_kernels(Schedule *s, const Piece *p)
     return !has_failed;
 }
 
-static uint64_t spilled_bytes(const Cubin *c)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < c->use_count; i++)
-        sum += kernel_use_spills(&c->uses[i]);
-    return sum;
-}
-
-/* Takes what is assembled instead of *out where threads spill less of it. */
-static void try_again(const Build *b, const BuildWorker *w, const char *ptx,
-                      AssembleForm form, uint32_t threads, Cubin *out)
-{
-    const char *error;
-    Cubin again;
-    if (!assemble(w->arena, &b->options->cuda, b->target, ptx, form, threads, &again,
-                  &error))
-        return;
-    double seconds = out->seconds + again.seconds;
-    if (spilled_bytes(&again) < spilled_bytes(out))
-        *out = again;
-    out->seconds = seconds;
-}
-
-/* ptxas would rather spill a few bytes than have fewer blocks at once, though it has registers left: then it is told
- * that one block will do. Or it spills a few where it has none left, for what it has moved out of loops: then it is told
- * to spare some. */
-static void assemble_again(const Build *b, const BuildWorker *w, const char *ptx,
-                           AssembleForm form, uint32_t threads, Cubin *out)
-{
-    enum { ALL_REGISTERS = 240 }; /* from here on it had no choice */
-    const char **names = ARENA_ARRAY(w->arena, const char *, out->use_count + 1);
-    size_t n = 0;
-    bool has_none_left = false;
-    for (size_t i = 0; i < out->use_count; i++) {
-        const KernelUse *u = &out->uses[i];
-        if (kernel_use_spills(u) == 0)
-            continue;
-        if (u->registers < ALL_REGISTERS)
-            names[n++] = u->name;
-        else
-            has_none_left = true;
-    }
-    const char *text = ptx_without_limit(w->arena, ptx, names, n);
-    if (text != NULL)
-        try_again(b, w, text, form, threads, out);
-    if (has_none_left && spilled_bytes(out) != 0)
-        try_again(b, w, ptx, (AssembleForm)(form | ASSEMBLE_SPARING), threads, out);
-}
-
 static void assembly_task(Schedule *s, BuildWorker *w, const Task *task)
 {
     Build *b = s->build;
     Piece *p = &b->pieces[task->piece];
     if (!wait_for_kernels(s, p))
         return;
-    const char *ptx =
-        p->count == 0 ? empty_ptx(b) : join_ptx(w->arena, b->codes + p->first, p->count);
-    AssembleForm form = b->piece_count == 1 ? ASSEMBLE_WHOLE : ASSEMBLE_PIECE;
-    bool has_cache = s->cache.folder != NULL;
-    if (has_cache && kernel_cache_find_cubin(&s->cache, w->arena, ptx, form, &p->cubin)) {
-        w->cache.cubin_hits++;
-        return;
-    }
-    double t0 = thread_seconds(), wall = seconds_now();
-    bool is_done = assemble(w->arena, &b->options->cuda, b->target, ptx, form, s->threads,
-                            &p->cubin, &p->error);
-    if (is_done && spilled_bytes(&p->cubin) != 0)
-        assemble_again(b, w, ptx, form, s->threads, &p->cubin);
-    w->assembler_seconds += thread_seconds() - t0 + p->cubin.seconds;
-    w->assembler_wall += seconds_now() - wall;
-    w->cache.cubin_misses++;
-    int error = has_cache && is_done
-                    ? kernel_cache_keep_cubin(&s->cache, w->arena, ptx, form, &p->cubin)
-                    : 0;
-    w->cache_error = error != 0 ? error : w->cache_error;
+    Assembly *x = &p->assembly;
+    *x = (Assembly){
+        .build = b, .cache = &s->cache, .arena = w->arena, .threads = s->threads};
+    assembly_run(x, p->first, p->count,
+                 p->count == 0 ? empty_ptx(b)
+                               : assembly_join(w->arena, b, p->first, p->count));
+    w->assembler_seconds += x->seconds;
+    w->assembler_wall += x->wall;
+    w->cache.cubin_hits += x->counts.cubin_hits;
+    w->cache.cubin_misses += x->counts.cubin_misses;
+    w->cache_error = x->cache_error != 0 ? x->cache_error : w->cache_error;
 }
 
 /* The cubin of a kernel's bytecode, from the cache where it is there. */
@@ -415,22 +348,45 @@ static void list_tasks(Schedule *s)
     }
 }
 
+/* Text of the pieces goes where it outlives them. */
+static void add_warnings(Build *b)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < b->piece_count; i++)
+        count += b->pieces[i].assembly.warning_count;
+    b->warnings = ARENA_ARRAY(b->arena, const char *, count + 1);
+    for (size_t i = 0; i < b->piece_count; i++) {
+        const Assembly *x = &b->pieces[i].assembly;
+        for (size_t k = 0; k < x->warning_count; k++)
+            b->warnings[b->warning_count++] =
+                arena_text(b->arena, x->warnings[k], strlen(x->warnings[k]));
+    }
+}
+
 static bool link_pieces(Build *b, const char **out_error)
 {
-    Cubin *cubins = ARENA_ARRAY(b->arena, Cubin, b->piece_count);
+    size_t count = 0;
     for (size_t i = 0; i < b->piece_count; i++) {
-        if (b->pieces[i].error != NULL) {
-            *out_error = b->pieces[i].error;
+        const Assembly *x = &b->pieces[i].assembly;
+        count += x->part_count;
+        if (x->error != NULL) {
+            *out_error = x->error;
             return false;
         }
-        cubins[i] = b->pieces[i].cubin;
     }
+    Cubin *cubins = ARENA_ARRAY(b->arena, Cubin, count);
+    for (size_t i = 0, n = 0; i < b->piece_count; i++) {
+        const Assembly *x = &b->pieces[i].assembly;
+        memcpy(cubins + n, x->parts, x->part_count * sizeof *cubins);
+        n += x->part_count;
+    }
+    add_warnings(b);
     b->cubin = cubins[0];
-    if (b->piece_count == 1)
+    if (count == 1)
         return true;
     double wall = seconds_now();
-    bool done = assemble_link(b->arena, &b->options->cuda, b->target, cubins,
-                              b->piece_count, &b->cubin, out_error);
+    bool done = assemble_link(b->arena, &b->options->cuda, b->target, cubins, count,
+                              &b->cubin, out_error);
     b->assembler_seconds += b->cubin.seconds;
     b->assembler_wall += seconds_now() - wall;
     return done;

@@ -41,7 +41,9 @@ typedef struct Build {
     double llvm_seconds, emu_seconds, assembler_seconds;
     double assembler_wall; /* that passed while it was called */
     CacheCounts cache;
-    int cache_error; /* errno of an entry that could not be written; 0: none */
+    int cache_error;       /* errno of an entry that could not be written; 0: none */
+    const char **warnings; /* of the assembler's work */
+    size_t warning_count;
     /* its own */
     struct Libdevice *device;
     struct BuildWorker *workers;

@@ -109,7 +109,7 @@ static Text cubin_key(const KernelCache *c, Arena *a, const char *ptx, AssembleF
     Text t;
     text_init(&t, a);
     text_string(&t, c->common);
-    text_string(&t, form == ASSEMBLE_PIECE ? "piece\n" : "whole\n");
+    text_printf(&t, "form %d\n", (int)form);
     text_string(&t, ptx);
     return t;
 }

@@ -13,7 +13,8 @@ from .errors import CompileError, GxcWarning
 
 _OPTIONS = {"opt_level", "emit", "print", "replicas", "partitions", "jobs", "passes", "skip", "libraries", "tiles",
             "assembler", "cuda", "cache_dir", "embed_hlo", "fp_contract_off", "settings", "lint", "f32_dots", "module",
-            "tuning", "require_tuning", "line_info", "embed_ptx", "embed_tileir"}
+            "tuning", "require_tuning", "line_info", "embed_ptx", "embed_tileir",
+            "max_assembler_seconds"}
 
 
 class Source(NamedTuple):

@@ -53,7 +53,8 @@ class CompileOptions(Structure):
                 ("timing", c_int), ("colour", c_int), ("progress", c_void_p), ("progress_user", c_void_p),
                 ("lint", c_int), ("report", c_int), ("rounding", c_uint32), ("rounding_tf32", c_int),
                 ("f32_dots", c_char_p), ("module", c_char_p), ("tuning", c_char_p), ("require_tuning", c_int),
-                ("line_info", c_int), ("embed_ptx", c_int), ("embed_tileir", c_int)]
+                ("line_info", c_int), ("embed_ptx", c_int), ("embed_tileir", c_int),
+                ("max_assembler_seconds", c_uint32)]
 
 
 class CompiledArray(Structure):

@@ -72,7 +72,8 @@ static void test_files(void **state)
     close(out[1]);
 }
 
-/* One that has an end to come by; one that waits; one that works, itself or by another, is not ended. */
+/* One that has an end to come by; one that waits; one that works, itself or by another, is not ended, unless it may
+ * work for so long only. */
 static void test_stuck(void **state)
 {
     (void)state;
@@ -84,11 +85,25 @@ static void test_stuck(void **state)
     assert_int_equal(shell("exec sleep 60", &f), 128 + SIGALRM);
     assert_int_equal(shell("sleep 2; exit 5", &f), 5);
     assert_int_equal(shell("ulimit -S -t 2; while :; do :; done", &f), 128 + SIGXCPU);
+    f.most_seconds = 1;
+    assert_int_equal(shell("while :; do :; done", &f), PROCESS_OUT_OF_TIME);
+    assert_int_equal(shell("trap '' XCPU; while :; do :; done", &f), PROCESS_OUT_OF_TIME);
+    /* another that works for it ends as well */
+    assert_int_equal(shell("sh -c 'while :; do :; done'; exit 6", &f), 6);
+    assert_int_equal(shell("kill -KILL $$", &f), 128 + SIGKILL);
+    assert_int_equal(shell("exit 7", &f), 7);
     close(f.log);
+    assert_int_equal(process_failure(1), ASSEMBLER_REFUSED);
+    assert_int_equal(process_failure(128 + SIGSEGV), ASSEMBLER_REFUSED);
+    assert_int_equal(process_failure(128 + SIGKILL), ASSEMBLER_LOST);
+    assert_int_equal(process_failure(-1), ASSEMBLER_LOST);
+    assert_int_equal(process_failure(PROCESS_OUT_OF_TIME), ASSEMBLER_OUT_OF_TIME);
     assert_string_equal(process_trouble(1, "words", "none"), "words");
     assert_string_equal(process_trouble(1, "", "none"), "none");
     assert_string_equal(process_trouble(1, NULL, "none"), "none");
     assert_non_null(strstr(process_trouble(128 + SIGALRM, "words", "none"), "too long"));
+    assert_non_null(strstr(process_trouble(PROCESS_OUT_OF_TIME, "words", "none"),
+                           "--max-assembler-seconds=N"));
 }
 
 /* The program holds the only open end of a pipe: that it ends is seen there. */
