@@ -98,9 +98,9 @@ static bool assemble_again(Assembly *x, const char *ptx, AssembleForm form, Cubi
         const KernelUse *u = &out->uses[i];
         has_none_left |= kernel_use_spills(u) != 0 && u->registers >= ALL_REGISTERS;
     }
-    return !has_none_left || try_again(x, is_better ? text : ptx,
-                                       (AssembleForm)(form | ASSEMBLE_SPARING), out,
-                                       &is_better);
+    return !has_none_left ||
+           try_again(x, is_better ? text : ptx, (AssembleForm)(form | ASSEMBLE_SPARING),
+                     out, &is_better);
 }
 
 static const KernelUse *use_of(const Cubin *c, const char *name)
@@ -147,8 +147,7 @@ static bool assemble_simply(Assembly *x, const char *ptx, AssembleForm form,
                             const char *what, Cubin *out)
 {
     const Cuda *cuda = &x->build->options->cuda;
-    bool is_done =
-        call(x, ptx, (AssembleForm)(form | ASSEMBLE_SIMPLE), out, &x->error);
+    bool is_done = call(x, ptx, (AssembleForm)(form | ASSEMBLE_SIMPLE), out, &x->error);
     if (is_out_of_time(out, is_done))
         x->error =
             arena_printf(x->arena,
@@ -179,8 +178,8 @@ static bool assemble_apart(Assembly *x, size_t first, size_t count)
         bool is_done = call(x, ptx, ASSEMBLE_PIECE, part, &x->error);
         if (is_out_of_time(part, is_done)) {
             x->error = NULL;
-            is_done = assemble_simply(x, ptx, ASSEMBLE_PIECE, kernel_text(x, first + i),
-                                      part);
+            is_done =
+                assemble_simply(x, ptx, ASSEMBLE_PIECE, kernel_text(x, first + i), part);
         } else if (is_done && spilled_bytes(part) != 0)
             is_done = assemble_again(x, ptx, ASSEMBLE_PIECE, part);
         if (!is_done)
@@ -205,8 +204,9 @@ void assembly_run(Assembly *x, size_t first, size_t count, const char *ptx)
             assemble_apart(x, first, count);
         else
             assemble_simply(x, ptx, form,
-                            count == 1 ? kernel_text(x, first)
-                                       : "all kernels, which without nvlink are one text,",
+                            count == 1
+                                ? kernel_text(x, first)
+                                : "all kernels, which without nvlink are one text,",
                             &x->parts[0]);
     } else if (is_done && spilled_bytes(&x->parts[0]) != 0) {
         Cubin all = x->parts[0];

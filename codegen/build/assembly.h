@@ -7,7 +7,7 @@
 typedef struct Assembly {
     const Build *build;
     const KernelCache *cache;
-    Arena *arena; /* of what is made */
+    Arena *arena;     /* of what is made */
     uint32_t threads; /* of an assembler */
     /* what came of it */
     Cubin *parts;
