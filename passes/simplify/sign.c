@@ -64,6 +64,15 @@ static bool is_picked(const Instruction *inst, uint32_t *looks)
     return tuple->op == OP_TUPLE && is_not_negative(tuple->operands[index], looks);
 }
 
+/* Formats without NaN have -0 in its place: what a conversion or 0 / 0 may make. */
+static bool may_lose_nan(const Instruction *inst)
+{
+    const DTypeInfo *from = &dtype_info[inst->operands[0]->shape->dtype];
+    return dtype_info[inst->shape->dtype].special == SPECIAL_FINITE &&
+           (inst->op == OP_DIVIDE ||
+            (from->class == DTC_FLOAT && from->special != SPECIAL_FINITE));
+}
+
 static bool is_not_negative(const Instruction *inst, uint32_t *looks)
 {
     if (++*looks > LOOKS_MOST || !shape_is_array(inst->shape))
@@ -86,7 +95,6 @@ static bool is_not_negative(const Instruction *inst, uint32_t *looks)
     case OP_RESHAPE:
     case OP_TRANSPOSE:
     case OP_COPY:
-    case OP_CONVERT:
     case OP_SLICE:
     case OP_DYNAMIC_SLICE:
     case OP_GATHER:
@@ -96,13 +104,16 @@ static bool is_not_negative(const Instruction *inst, uint32_t *looks)
     case OP_RSQRT:
     case OP_POWER: /* whatever the exponent is */
         return is_not_negative(inst->operands[0], looks);
+    case OP_CONVERT:
+        return !may_lose_nan(inst) && is_not_negative(inst->operands[0], looks);
     case OP_BITCAST:
         return inst->operands[0]->shape->dtype == t &&
                is_not_negative(inst->operands[0], looks);
     case OP_MULTIPLY:
         return inst->operands[0] == inst->operands[1] || are_not_negative(inst, looks);
-    case OP_ADD:
     case OP_DIVIDE:
+        return !may_lose_nan(inst) && are_not_negative(inst, looks);
+    case OP_ADD:
     case OP_MINIMUM:
     case OP_PAD:
     case OP_CONCATENATE:
