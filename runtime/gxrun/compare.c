@@ -125,7 +125,7 @@ static bool element_close(DType dtype, const char *got, const char *want, Tolera
     }
     double g = number_get_double(dtype, got);
     double w = number_get_double(dtype, want);
-    double allowed = t.atol + t.rtol * fabs(w) + more;
+    double allowed = t.atol + t.rtol * (isfinite(w) ? fabs(w) : 0) + more;
     if (info->class != DTC_FLOAT) {
         bool same = memcmp(got, want, info->storage) == 0;
         *out_difference = same ? 0 : fabs(g - w);
