@@ -95,30 +95,44 @@ static void index_of(Fft *f, const IndexExpr *row, const IndexExpr *at,
 
 /* -- shared memory --------------------------------------------------------------------------------- */
 
-/* Bytes from the start of it: an empty position after every 16 keeps the writes of a pass, whose threads
- * lie a radix apart, in different banks. */
-static LLVMValueRef shared_offset(Fft *f, LLVMValueRef row, LLVMValueRef at)
+/* Bytes from the start of it, of number at + more: an empty position after every 16 keeps the writes of a pass, whose
+ * threads lie a radix apart, in different banks. All that lie whole sixteens apart, or in one (is_within), have one
+ * address and constants. */
+static LLVMValueRef shared_offset(Fft *f, LLVMValueRef row, LLVMValueRef at, int64_t more,
+                                  bool is_within)
 {
     Kernel *k = f->e->k;
     LLVMBuilderRef b = k->builder;
+    int64_t known = 0;
+    if (is_within || more % 16 == 0) {
+        known = more + (is_within ? 0 : more / 16);
+        more = 0;
+    }
+    at = LLVMBuildAdd(b, at, gx_i32(k, (uint32_t)more), "");
     LLVMValueRef start =
         LLVMBuildMul(b, row, gx_i32(k, (uint32_t)fft_stride(f->points)), "");
     LLVMValueRef padding = LLVMBuildLShr(b, at, gx_i32(k, 4), "");
     LLVMValueRef slot = LLVMBuildAdd(b, start, LLVMBuildAdd(b, at, padding, ""), "");
-    return element_offset(f->e, f->base, slot, f->plan->row.bytes);
+    unsigned bytes = f->plan->row.bytes;
+    return element_offset(f->e, f->base + (uint32_t)known * bytes, slot, bytes);
 }
 
-static FftValue load_shared(Fft *f, LLVMValueRef row, LLVMValueRef at)
+static FftValue load_shared_at(Fft *f, LLVMValueRef row, LLVMValueRef at, int64_t more)
 {
     Kernel *k = f->e->k;
     LLVMTypeRef pair = LLVMVectorType(emit_type(k, f->plan->row.part), 2);
-    LLVMValueRef v =
-        gx_load(k, GX_SHARED, shared_offset(f, row, at), pair, f->plan->row.bytes);
+    LLVMValueRef v = gx_load(k, GX_SHARED, shared_offset(f, row, at, more, false), pair,
+                             f->plan->row.bytes);
     return (FftValue){LLVMBuildExtractElement(k->builder, v, gx_i32(k, 0), ""),
                       LLVMBuildExtractElement(k->builder, v, gx_i32(k, 1), "")};
 }
 
-static void store_shared(Fft *f, LLVMValueRef row, LLVMValueRef at, FftValue v)
+static FftValue load_shared(Fft *f, LLVMValueRef row, LLVMValueRef at)
+{
+    return load_shared_at(f, row, at, 0);
+}
+
+static void store_shared_at(Fft *f, LLVMValueRef offset, FftValue v)
 {
     Kernel *k = f->e->k;
     LLVMBuilderRef b = k->builder;
@@ -126,7 +140,12 @@ static void store_shared(Fft *f, LLVMValueRef row, LLVMValueRef at, FftValue v)
     LLVMValueRef both =
         LLVMBuildInsertElement(b, LLVMGetUndef(pair), v.re, gx_i32(k, 0), "");
     both = LLVMBuildInsertElement(b, both, v.im, gx_i32(k, 1), "");
-    gx_store(k, GX_SHARED, shared_offset(f, row, at), both, f->plan->row.bytes);
+    gx_store(k, GX_SHARED, offset, both, f->plan->row.bytes);
+}
+
+static void store_shared(Fft *f, LLVMValueRef row, LLVMValueRef at, FftValue v)
+{
+    store_shared_at(f, shared_offset(f, row, at, 0, false), v);
 }
 
 /* -- operand and result ------------------------------------------------------------------------------ */
@@ -279,12 +298,10 @@ static void turn(Fft *f, const Pass *s, LLVMValueRef item, FftValue *x)
 
 static void load_pass(Fft *f, const Pass *s, const Position *p, FftValue *x)
 {
-    Kernel *k = f->e->k;
     for (uint32_t r = 0; r < s->radix; r++) {
         int64_t offset = r * s->items;
-        LLVMValueRef at =
-            LLVMBuildAdd(k->builder, p->item, gx_i32(k, (uint32_t)offset), "");
-        x[r] = s->loads ? load_point(f, p, offset) : load_shared(f, p->row, at);
+        x[r] = s->loads ? load_point(f, p, offset)
+                        : load_shared_at(f, p->row, p->item, offset);
     }
 }
 
@@ -298,14 +315,15 @@ static void store_pass(Fft *f, const Pass *s, const Position *p, const FftValue 
     LLVMValueRef first =
         LLVMBuildMul(b, LLVMBuildSub(b, p->item, inside, ""), gx_i32(k, s->radix), "");
     first = LLVMBuildAdd(b, first, inside, "");
+    bool is_within = 16 % (s->before * s->radix) == 0; /* groups of so many are aligned */
     GxIf guard;
     emit_if_begin(e, &guard, s->stores ? p->exists : p->has_item);
     for (uint32_t r = 0; r < s->radix; r++) {
-        LLVMValueRef offset = gx_i32(k, (uint32_t)(r * s->before));
         if (s->stores)
             store_point(f, p, r * s->items, x[r]);
         else
-            store_shared(f, p->row, LLVMBuildAdd(b, first, offset, ""), x[r]);
+            store_shared_at(f, shared_offset(f, p->row, first, r * s->before, is_within),
+                            x[r]);
     }
     emit_if_end(e, &guard, NULL, 0, NULL);
 }

@@ -13,9 +13,9 @@
 #define FEW_THREADS 128
 #define LINE_BYTES 128 /* rows that lie side by side in memory are read together */
 #define SECTOR_BYTES 32
-/* Registers of a thread besides its numbers: for roots and addresses, and for those of rows that lie across. */
-#define ROW_REGISTERS 32
-#define ACROSS_REGISTERS 40
+/* Registers of a thread besides its numbers: for addresses and, in f32 and f64, for roots. */
+#define OTHER_REGISTERS 32
+#define OTHER_WIDE_REGISTERS 40
 
 /* -- lengths --------------------------------------------------------------------------------- */
 
@@ -28,14 +28,14 @@ int64_t fft_rough_part(int64_t n)
     return n;
 }
 
-/* 16 needs 32 registers of 32 bits in f32, and as many as there are in f64. */
+/* 16 needs 32 registers of 32 bits in f32, and as many as there are in f64; no more passes of 8 are taken for it. */
 static uint32_t radix_of_two(uint32_t log2, DType part)
 {
     if (log2 <= 3)
         return 1u << log2;
     if (part == DT_F64)
         return log2 == 4 ? 4 : 8;
-    return log2 == 5 || log2 == 6 ? 8 : 16;
+    return log2 == 5 || log2 == 6 || log2 == 9 ? 8 : 16;
 }
 
 static void find_radices(FftRow *row)
@@ -287,9 +287,26 @@ void plan_fft(KernelDesign *d, const FusionFacts *f)
 
 static int64_t items_of_thread(const FftRow *row)
 {
-    int64_t most = LEAST_ITEMS;
+    int64_t most = 2;
     for (uint32_t i = 0; i < row->passes; i++)
         most = row->radix[i] > most ? row->radix[i] : most;
+    return most < LEAST_ITEMS - 1 ? LEAST_ITEMS : most; /* 8 of sevens would be 14 */
+}
+
+static int64_t threads_of_row(const FftRow *row)
+{
+    return ceil_div(row->points, items_of_thread(row));
+}
+
+/* Numbers that a thread has at once: of all its transforms of a pass. */
+static int64_t most_items(const FftRow *row)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < row->passes; i++) {
+        int64_t radix = row->radix[i],
+                items = ceil_div(row->points / radix, threads_of_row(row)) * radix;
+        most = items > most ? items : most;
+    }
     return most;
 }
 
@@ -300,8 +317,9 @@ static bool is_along(const FftPlan *p)
 
 static int64_t registers_of_thread(const FftPlan *p)
 {
-    int64_t words = items_of_thread(&p->row) * p->row.bytes / 4;
-    return words + (is_along(p) ? ROW_REGISTERS : ACROSS_REGISTERS);
+    const FftRow *row = &p->row;
+    return most_items(row) * row->bytes / 4 +
+           (row->part == DT_F64 ? OTHER_WIDE_REGISTERS : OTHER_REGISTERS);
 }
 
 /* Blocks of so many threads that a multiprocessor has registers for. */
@@ -334,7 +352,7 @@ static int64_t rows_of_block(const KernelDesign *d, int64_t threads)
 void configure_fft(const KernelDesign *d, KernelConfig *c)
 {
     const FftRow *row = &d->plan.fft->row;
-    int64_t threads = ceil_div(row->points, items_of_thread(row));
+    int64_t threads = threads_of_row(row);
     if (config_lacks(c, KERNEL_KEY_ROWS))
         c->rows = rows_of_block(d, threads);
     if (config_lacks(c, KERNEL_KEY_BLOCK)) {
