@@ -352,9 +352,7 @@ static Instruction *packed(Statics *st, const Instruction *inst, Sized *const *x
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         Instruction **operands = sized_scratch(st, s->rank + 2);
         operands[0] = sum;
-        operands[1] = rw_convert(
-            &st->r, shape_with_dtype(st->r.m->intern, x[i]->inst->shape, s->dtype),
-            x[i]->inst);
+        operands[1] = rw_in_type(&st->r, x[i]->inst, s->dtype);
         for (uint32_t k = 0; k < s->rank; k++)
             operands[k + 2] = k == d ? at : number(st, 0);
         sum = rw_add(&st->r, OP_DYNAMIC_UPDATE_SLICE, s, s->rank + 2, operands);

@@ -99,8 +99,7 @@ bool sized_reduce_window(Statics *st, const Instruction *inst, Sized *const *x,
                         : x[0]->sizes[d];
         }
         masked[k] = *x[k];
-        init = rw_convert(&st->r,
-                          shape_with_dtype(st->r.m->intern, init->shape, s->dtype), init);
+        init = rw_in_type(&st->r, init, s->dtype);
         masked[k].inst = sized_masked(st, x[k], NULL, init);
         operands[k] = &masked[k];
     }

@@ -38,11 +38,6 @@ static const Shape *with_dtype(const Body *b, const Shape *s, DType t)
     return shape_with_dtype(b->r.m->intern, s, t);
 }
 
-static Instruction *converted(Body *b, Instruction *x, DType t)
-{
-    return x->shape->dtype == t ? x : rw_convert(&b->r, with_dtype(b, x->shape, t), x);
-}
-
 /* Tiles are copied from memory: an operand of a dot that repeats elements, as the gradient of a sum is, is stored. */
 static bool is_stored(const Gradient *c, const Instruction *x, const Instruction *of_do)
 {
@@ -113,13 +108,13 @@ static Instruction *inside(Body *b, Instruction *x)
     Instruction *y = NULL;
     bool is_large = x->op == OP_DOT || x->op == OP_REDUCE;
     if ((y = core_inside(b, x)) != NULL)
-        y = converted(b, y, x->shape->dtype);
+        y = rw_in_type(&b->r, y, x->shape->dtype);
     else if (x == p->weights.inst || (x == p->exponentials.inst && c->g.whole != NULL))
-        y = converted(b, b->weights, x->shape->dtype);
+        y = rw_in_type(&b->r, b->weights, x->shape->dtype);
     else if (x == c->g.over_sums)
         y = inside(b, (Instruction *)(uintptr_t)c->g.whole);
     else if (b->wide[x->id] != NULL)
-        y = converted(b, b->wide[x->id], x->shape->dtype);
+        y = rw_in_type(&b->r, b->wide[x->id], x->shape->dtype);
     else if (c->is_made[x->id] && (is_large || x == p->exponentials.inst))
         b->failed = true;
     else if (is_large || is_base(c, x) || !attention_takes_inside(x))
@@ -138,7 +133,8 @@ static Instruction *score_operand(Body *b, Instruction *x)
     if (b->c->is_made[x->id])
         return score_inside(b, x);
     x = inside(b, x);
-    return b->failed || !dtype_is_float(x->shape->dtype) ? x : converted(b, x, DT_F32);
+    return b->failed || !dtype_is_float(x->shape->dtype) ? x
+                                                         : rw_in_type(&b->r, x, DT_F32);
 }
 
 static Instruction *score_like(Body *b, const Instruction *x)

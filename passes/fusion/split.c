@@ -193,7 +193,7 @@ static Instruction *try_split(Instruction *reduce, void *context)
                   .cx = cx,
                   .at = reduce};
     if (reduction_is_kept_wider(reduce))
-        x = rw_convert(&r, shape_with_dtype(r.m->intern, x->shape, DT_F32), x);
+        x = rw_in_type(&r, x, DT_F32);
     Instruction *sum = split(&r, x, along, pieces);
     return rw_convert(&r, reduce->shape, sum);
 }

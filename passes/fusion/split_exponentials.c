@@ -149,11 +149,6 @@ static int64_t choose_piece(int64_t rows, int64_t columns)
     return piece == 0 ? filled_piece_of(rows, columns) : piece;
 }
 
-static Instruction *in_type(Rewriter *r, Instruction *x, DType t)
-{
-    return rw_convert(r, shape_with_dtype(r->m->intern, x->shape, t), x);
-}
-
 static Instruction *reduced(Rewriter *r, const Instruction *like, Instruction *x,
                             const Shape *shape, uint32_t along)
 {
@@ -210,7 +205,8 @@ static void make_pieces(Split *s, Rewriter *r, const Parts *p, int64_t piece)
         reduced(r, p->largest, largest, p->largest->shape, along);
     Pieces *made = &s->pieces[p->largest->id];
     made->finite = made_finite(r, largest);
-    Instruction *e = in_type(r, exponential_less(r, x, made->finite), sum->shape->dtype);
+    Instruction *e =
+        rw_in_type(r, exponential_less(r, x, made->finite), sum->shape->dtype);
     shape = shape_with_dtype(r->m->intern, shape, sum->shape->dtype);
     made->sums = reduced(r, sum, e, shape, along + 1);
 }
@@ -226,8 +222,9 @@ static void split(Split *s, Instruction *sum, const Parts *p, int64_t piece)
     if (pieces->sums == NULL)
         make_pieces(s, &r, p, piece);
     const Shape *shape = pieces->sums->shape;
-    Instruction *weight = exponential_less(&r, in_type(&r, pieces->finite, shape->dtype),
-                                           in_type(&r, p->shift, shape->dtype));
+    Instruction *weight =
+        exponential_less(&r, rw_in_type(&r, pieces->finite, shape->dtype),
+                         rw_in_type(&r, p->shift, shape->dtype));
     Instruction *part = rw_binary(&r, OP_MULTIPLY, shape, pieces->sums, weight);
     s->forward[sum->id] = reduced(&r, sum, part, sum->shape, p->x->shape->rank - 1);
     s->changed = true;
@@ -252,7 +249,7 @@ static void split_product(Split *s, Instruction *sum)
     uint32_t along = product->shape->rank - 1;
     Instruction *x = cut(&r, product, zero, piece);
     if (sum->shape->dtype == DT_BF16) /* as it is added by a kernel: rounded once */
-        x = in_type(&r, x, DT_F32);
+        x = rw_in_type(&r, x, DT_F32);
     const Shape *shape =
         shape_with_dims(r.m->intern, x->shape, along + 1, x->shape->dims);
     const Shape *of_rows = shape_with_dtype(r.m->intern, sum->shape, x->shape->dtype);

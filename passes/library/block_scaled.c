@@ -31,11 +31,6 @@
 
 /* -- building ------------------------------------------------------------------------------------ */
 
-static Instruction *convert(Rewriter *r, Instruction *x, DType t)
-{
-    return rw_convert(r, shape_with_dtype(r->m->intern, x->shape, t), x);
-}
-
 /* [..., K] as [..., Ks, K / Ks]. */
 static const Shape *blocked(Rewriter *r, const Shape *s, int64_t blocks, DType t)
 {
@@ -84,7 +79,7 @@ static Instruction *quantize(Rewriter *r, Instruction *inst)
     const Shape *values = inst->shape->elements[0], *scales = inst->shape->elements[1];
     DType t = x->shape->dtype == DT_F64 ? DT_F64 : DT_F32;
     const Shape *blocks = blocked(r, values, scales->dims[scales->rank - 1], t);
-    x = rw_reshape(r, blocks, convert(r, x, t));
+    x = rw_reshape(r, blocks, rw_in_type(r, x, t));
     double power = ldexp(1, ilogb(number_max_finite(values->dtype)));
     Instruction *scale = largest_of_blocks(r, x, scales);
     const Shape *wide = scale->shape;
@@ -94,7 +89,7 @@ static Instruction *quantize(Rewriter *r, Instruction *inst)
     scale = rw_convert(r, rw_shape(r, scales->dtype, scales->rank, scales->dims), scale);
     Instruction *q =
         rw_binary(r, OP_DIVIDE, blocks, x, spread(r, rw_convert(r, wide, scale), blocks));
-    q = rw_reshape(r, values, convert(r, q, values->dtype));
+    q = rw_reshape(r, values, rw_in_type(r, q, values->dtype));
     Instruction *results[2] = {q, rw_reshape(r, scales, scale)};
     return rw_add(r, OP_TUPLE, inst->shape, 2, results);
 }
@@ -107,9 +102,9 @@ static Instruction *dequantize(Rewriter *r, Instruction *inst)
     DType t = inst->shape->dtype;
     const Shape *s = scale->shape;
     const Shape *blocks = blocked(r, q->shape, s->dims[s->rank - 1], t);
-    q = rw_reshape(r, blocks, convert(r, q, t));
+    q = rw_reshape(r, blocks, rw_in_type(r, q, t));
     Instruction *y =
-        rw_binary(r, OP_MULTIPLY, blocks, q, spread(r, convert(r, scale, t), blocks));
+        rw_binary(r, OP_MULTIPLY, blocks, q, spread(r, rw_in_type(r, scale, t), blocks));
     return rw_reshape(r, inst->shape, y);
 }
 
@@ -163,7 +158,7 @@ static Instruction *factors(Rewriter *r, Instruction *factor)
 {
     int64_t one = 1, two = 2, zero = 0;
     const Shape *part = rw_shape(r, DT_F32, 1, &one);
-    Instruction *parts[2] = {rw_reshape(r, part, convert(r, factor, DT_F32)),
+    Instruction *parts[2] = {rw_reshape(r, part, rw_in_type(r, factor, DT_F32)),
                              rw_splat(r, part, 0)};
     Instruction *both = rw_add(r, OP_CONCATENATE, rw_shape(r, DT_F32, 1, &two), 2, parts);
     inst_set_ints(both, ATTR_DIMENSIONS, &zero, 1);
@@ -189,7 +184,7 @@ static Instruction *take_signs(Rewriter *r, Instruction *x, Instruction *scale)
 {
     const Shape *s = scale->shape, *whole = x->shape,
                 *blocks = blocked(r, whole, s->dims[s->rank - 1], whole->dtype);
-    Instruction *wide = convert(r, scale, DT_F32);
+    Instruction *wide = rw_in_type(r, scale, DT_F32);
     Instruction *below = rw_compare(r, wide, rw_splat(r, wide->shape, 0), DIRECTION_LT);
     x = rw_reshape(r, blocks, x);
     Instruction *parts[3] = {
@@ -273,11 +268,11 @@ static Instruction *scaled_dot(Rewriter *r, const Dot *dot, const Shape *result)
     inst_set_ints(x, ATTR_LHS_CONTRACTING_DIMS, &contracted, 1);
     inst_set_ints(x, ATTR_RHS_CONTRACTING_DIMS, &contracted, 1);
     if (dot->factor != NULL) {
-        Instruction *factor = convert(r, dot->factor, DT_F32);
+        Instruction *factor = rw_in_type(r, dot->factor, DT_F32);
         x = rw_binary(r, OP_MULTIPLY, x->shape, x,
                       rw_broadcast(r, x->shape, factor, 0, NULL));
     }
-    return rw_reshape(r, result, convert(r, x, result->dtype));
+    return rw_reshape(r, result, rw_in_type(r, x, result->dtype));
 }
 
 static Instruction *block_scaled_dot(Rewriter *r, Instruction *inst)

@@ -198,9 +198,7 @@ static void make_scales(Rewriter *r, const Factor *f, Instruction **stored,
                         Instruction **read)
 {
     int64_t blocks = f->k / MATMUL_BLOCK, rows = f->rows;
-    Instruction *x = f->scale;
-    if (x->shape->dtype != DT_F32)
-        x = rw_convert(r, shape_with_dtype(r->m->intern, x->shape, DT_F32), x);
+    Instruction *x = rw_in_type(r, f->scale, DT_F32);
     if (f->scaling == MATMUL_PIECES) {
         *stored = f->is_turned ? shaped(r, x, blocks, rows)
                                : turned(r, shaped(r, x, rows, blocks));

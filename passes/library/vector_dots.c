@@ -68,8 +68,7 @@ static bool fits(const Rewriter *r, const Instruction *dot)
 /* Elements as the sum is made: narrow floats in f32. */
 static Instruction *widened(Rewriter *r, Instruction *x, DType result)
 {
-    DType t = dtype_info[result].bits < 32 ? DT_F32 : result;
-    return rw_convert(r, shape_with_dtype(r->m->intern, x->shape, t), x);
+    return rw_in_type(r, x, dtype_info[result].bits < 32 ? DT_F32 : result);
 }
 
 /* The sum reads along the rows of the matrix as it lies. */

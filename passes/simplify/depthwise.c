@@ -84,7 +84,7 @@ static void next_tap(Depthwise *w)
 /* In the type of the sums. */
 static Instruction *widened(const Depthwise *w, Instruction *x)
 {
-    return rw_convert(w->r, shape_with_dtype(w->r->m->intern, x->shape, w->type), x);
+    return rw_in_type(w->r, x, w->type);
 }
 
 static Instruction *window_at(const Depthwise *w)

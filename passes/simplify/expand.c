@@ -119,8 +119,7 @@ static Instruction *split_float(Rewriter *r, Instruction *inst, bool low)
 static Instruction *as_unsigned(Rewriter *r, Instruction *x, DType to)
 {
     DType same = dtype_info[x->shape->dtype].bits == 64 ? DT_U64 : DT_U32;
-    x = rw_convert(r, shape_with_dtype(r->m->intern, x->shape, same), x);
-    return rw_convert(r, shape_with_dtype(r->m->intern, x->shape, to), x);
+    return rw_in_type(r, rw_in_type(r, x, same), to);
 }
 
 static Instruction *split_integer(Rewriter *r, Instruction *inst, bool low)
@@ -176,8 +175,7 @@ static DType wide(DType t)
 
 static Instruction *widened(Norm *n, Instruction *a)
 {
-    return rw_convert(
-        n->r, shape_with_dtype(n->r->m->intern, a->shape, wide(a->shape->dtype)), a);
+    return rw_in_type(n->r, a, wide(a->shape->dtype));
 }
 
 static Norm norm_make(Rewriter *r, Instruction *inst, Instruction *mask,

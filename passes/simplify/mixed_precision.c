@@ -206,8 +206,7 @@ static void make_explicit(Mixed *x, Instruction *inst)
         Instruction *a = inst->operands[i];
         DType t = wanted(inst, i);
         if (t != a->shape->dtype)
-            inst->operands[i] =
-                rw_convert(&x->r, shape_with_dtype(intern, a->shape, t), a);
+            inst->operands[i] = rw_in_type(&x->r, a, t);
     }
     if (s == inst->shape)
         return;

@@ -195,6 +195,11 @@ Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a)
     return a->shape->dtype == shape->dtype ? a : rw_unary(r, OP_CONVERT, shape, a);
 }
 
+Instruction *rw_in_type(Rewriter *r, Instruction *a, DType t)
+{
+    return rw_convert(r, shape_with_dtype(r->m->intern, a->shape, t), a);
+}
+
 Instruction *rw_rows(Rewriter *r, Instruction *x, Instruction *numbers)
 {
     uint32_t rank = x->shape->rank;

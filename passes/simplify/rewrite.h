@@ -93,7 +93,9 @@ Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
 /* a with `more` elements `fill` (a scalar) behind those of dimension `dim`. */
 Instruction *rw_fill_up(Rewriter *r, Instruction *a, Instruction *fill, uint32_t dim,
                         int64_t more);
+/* a, unless it is of the type already, converted: to this shape, or with its own layout to type t. */
 Instruction *rw_convert(Rewriter *r, const Shape *shape, Instruction *a);
+Instruction *rw_in_type(Rewriter *r, Instruction *a, DType t);
 /* A dot with its operands exchanged, of which `left` and `right` are the new ones: what is of the second one stands
  * before what is of the first one. */
 Instruction *rw_turned_dot(Rewriter *r, const Instruction *dot, Instruction *left,

@@ -52,8 +52,7 @@ static Instruction *spread(Rewriter *r, const Instruction *dot, Instruction *x,
     }
     if (contracting.count > 0)
         x = rw_reshape(r, rw_shape(r, s->dtype, rank, sizes), x);
-    if (x->shape->dtype != dot->shape->dtype)
-        x = rw_convert(r, shape_with_dtype(r->m->intern, x->shape, dot->shape->dtype), x);
+    x = rw_in_type(r, x, dot->shape->dtype);
     for (uint32_t i = 1; i < rank; i++)
         if (position[i] < position[i - 1])
             return NULL; /* a transpose: leave it to the dot */

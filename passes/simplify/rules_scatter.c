@@ -92,7 +92,7 @@ static Instruction *is_hit(Rewriter *r, const Scatter *s, const int64_t *positio
     }
     Intern *t = r->m->intern;
     if (dtype_info[s->indices->dtype].bits < 32)
-        x = rw_convert(r, shape_with_dtype(t, x->shape, DT_S32), x);
+        x = rw_in_type(r, x, DT_S32);
     const Shape *wide = shape_with_dtype(t, s->shape, x->shape->dtype);
     Instruction *own = rw_add(r, OP_IOTA, wide, 0, NULL);
     inst_set_int(own, ATTR_IOTA_DIMENSION, s->indexed.data[c]);
