@@ -10,7 +10,7 @@
 #include "ir/kernel/kind.h"
 #include "ir/kernel/kinds/element_while.h"
 #include "passes/fusion/fusion.h"
-#include "passes/simplify/simplify.h"
+#include "passes/simplify/rewrite.h"
 
 /* The elements that something reads become results; false: more than elements are read. */
 static bool find_results(const WhilePlan *p, const Uses *uses, bool *is_result)
@@ -165,28 +165,21 @@ static bool visit(Instruction *loop, PassContext *cx)
     return true;
 }
 
+static bool visit_program(Computation *comp, PassContext *cx)
+{
+    uint32_t count = comp->instruction_count;
+    bool changed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        Instruction *inst = comp->instructions[i];
+        if (inst != NULL && inst->op == OP_WHILE)
+            changed |= visit(inst, cx);
+    }
+    if (changed)
+        computation_sort(comp);
+    return changed;
+}
+
 bool pass_element_whiles(Module *m, PassContext *cx)
 {
-    if (m->config.is_scheduled)
-        return false;
-    bool changed = false;
-    Computations programs = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; c < programs.count; c++) {
-        Computation *comp = programs.data[c];
-        uint32_t count = comp->instruction_count;
-        bool here = false;
-        for (uint32_t i = 0; i < count; i++) {
-            Instruction *inst = comp->instructions[i];
-            if (inst != NULL && inst->op == OP_WHILE)
-                here |= visit(inst, cx);
-        }
-        if (here)
-            computation_sort(comp);
-        changed |= here;
-    }
-    if (changed) {
-        module_sort(m);
-        pass_dce(m, cx); /* what the loops began from, where nobody else reads it */
-    }
-    return changed;
+    return !m->config.is_scheduled && rewrite_programs(m, cx, visit_program);
 }

@@ -13,7 +13,6 @@
  * Needs: layouts, row-major inside. Keeps: values but for roundings. Ends: one sweep. */
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
-#include "passes/simplify/simplify.h"
 
 #define STEPS 16 /* from the sum to what is made of it that are looked through */
 
@@ -207,28 +206,22 @@ static void visit(Sums *s, Instruction *sum)
     s->changed = true;
 }
 
+static bool visit_program(Computation *comp, PassContext *cx)
+{
+    uint32_t count = comp->instruction_count;
+    Sums s = {.cx = cx,
+              .forward = ARENA_ARRAY(cx->scratch, Instruction *, count + 1u),
+              .shifted = ARENA_ARRAY(cx->scratch, Shifted, count + 1u)};
+    for (uint32_t i = 0; i < count; i++) {
+        if (comp->instructions[i] != NULL)
+            visit(&s, comp->instructions[i]);
+    }
+    if (s.changed)
+        computation_substitute(comp, s.forward, count);
+    return s.changed;
+}
+
 bool pass_one_pass_variances(Module *m, PassContext *cx)
 {
-    bool changed = false;
-    Computations programs = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; c < programs.count; c++) {
-        Computation *comp = programs.data[c];
-        uint32_t count = comp->instruction_count;
-        Sums s = {.cx = cx,
-                  .forward = ARENA_ARRAY(cx->scratch, Instruction *, count + 1u),
-                  .shifted = ARENA_ARRAY(cx->scratch, Shifted, count + 1u)};
-        for (uint32_t i = 0; i < count; i++) {
-            if (comp->instructions[i] != NULL)
-                visit(&s, comp->instructions[i]);
-        }
-        if (!s.changed)
-            continue;
-        computation_substitute(comp, s.forward, count);
-        changed = true;
-    }
-    if (changed) {
-        module_sort(m);
-        pass_dce(m, cx); /* squares of differences that nobody reads any more */
-    }
-    return changed;
+    return rewrite_programs(m, cx, visit_program);
 }

@@ -22,7 +22,6 @@
 #include "ir/base/divide.h"
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
-#include "passes/simplify/simplify.h"
 
 #define HELD_ROW 16384   /* more elements are not kept in registers by one block */
 #define CACHED_ROW 65536 /* more bytes are not found in the first cache when read again */
@@ -288,31 +287,26 @@ static void visit(Split *s, Instruction *sum)
         split(s, sum, &p, choose_piece(rows, columns));
 }
 
+static bool visit_program(Computation *comp, PassContext *cx)
+{
+    uint32_t count = comp->instruction_count;
+    Split s = {.cx = cx,
+               .count = count,
+               .forward = ARENA_ARRAY(cx->scratch, Instruction *, count + 1u),
+               .pieces = ARENA_ARRAY(cx->scratch, Pieces, count + 1u),
+               .piece = ARENA_ARRAY(cx->scratch, int64_t, count + 1u)};
+    for (uint32_t i = 0; i < count; i++) {
+        if (comp->instructions[i] != NULL)
+            visit(&s, comp->instructions[i]);
+    }
+    if (!s.changed)
+        return false;
+    split_products(&s, comp);
+    computation_substitute(comp, s.forward, count);
+    return true;
+}
+
 bool pass_split_exponentials(Module *m, PassContext *cx)
 {
-    bool changed = false;
-    Computations programs = module_programs(m, cx->scratch);
-    for (uint32_t c = 0; c < programs.count; c++) {
-        Computation *comp = programs.data[c];
-        uint32_t count = comp->instruction_count;
-        Split s = {.cx = cx,
-                   .count = count,
-                   .forward = ARENA_ARRAY(cx->scratch, Instruction *, count + 1u),
-                   .pieces = ARENA_ARRAY(cx->scratch, Pieces, count + 1u),
-                   .piece = ARENA_ARRAY(cx->scratch, int64_t, count + 1u)};
-        for (uint32_t i = 0; i < count; i++) {
-            if (comp->instructions[i] != NULL)
-                visit(&s, comp->instructions[i]);
-        }
-        if (!s.changed)
-            continue;
-        split_products(&s, comp);
-        computation_substitute(comp, s.forward, count);
-        changed = true;
-    }
-    if (changed) {
-        module_sort(m);
-        pass_dce(m, cx); /* exponentials of whole rows that nobody reads any more */
-    }
-    return changed;
+    return rewrite_programs(m, cx, visit_program);
 }

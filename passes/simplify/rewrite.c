@@ -590,3 +590,16 @@ bool rewrite_all(Module *m, PassContext *cx, const Rule *const *tables,
 {
     return rewrite(m, cx, tables, table_count, true);
 }
+
+bool rewrite_programs(Module *m, PassContext *cx, ProgramFn *by)
+{
+    bool changed = false;
+    Computations programs = module_programs(m, cx->scratch);
+    for (uint32_t c = 0; c < programs.count; c++)
+        changed |= by(programs.data[c], cx);
+    if (changed) {
+        module_sort(m);
+        pass_dce(m, cx);
+    }
+    return changed;
+}

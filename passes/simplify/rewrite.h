@@ -44,6 +44,10 @@ bool rewrite_module(Module *m, PassContext *cx, const Rule *const *tables,
  * replacements then wait. */
 bool rewrite_all(Module *m, PassContext *cx, const Rule *const *tables,
                  size_t table_count);
+/* Calls `by` for all programs (module_programs) that are there at the call. Where one has changed, instructions are put
+ * in order, and those that nobody reads any more go. */
+typedef bool ProgramFn(Computation *comp, PassContext *cx);
+bool rewrite_programs(Module *m, PassContext *cx, ProgramFn *by);
 
 /* -- for rules ----------------------------------------------------------------------- */
 
