@@ -310,22 +310,22 @@ static bool is_plain_side(const Shape *x, const Shape *scale, Ints batch, Ints c
     return same;
 }
 
-static bool describe_scaled_dot(const Instruction *inst, Dot *out)
+static Instruction *library_scaled_dot(Rewriter *r, Instruction *inst)
 {
     const Shape *s[4];
     for (int i = 0; i < 4; i++) {
         s[i] = inst->operands[i]->shape;
         if (!rw_is_static(s[i]))
-            return false;
+            return NULL;
     }
-    *out = (Dot){.x = {inst->operands[0], inst->operands[1]},
-                 .scale = {inst->operands[2], inst->operands[3]}};
-    BlockScaledDot *d = &out->d;
+    Dot dot = {.x = {inst->operands[0], inst->operands[1]},
+               .scale = {inst->operands[2], inst->operands[3]}};
+    BlockScaledDot *d = &dot.d;
     if (!is_plain_side(s[0], s[2], inst_ints(inst, ATTR_LHS_BATCH_DIMS),
                        inst_ints(inst, ATTR_LHS_CONTRACTING_DIMS), &d->block) ||
         !is_plain_side(s[1], s[3], inst_ints(inst, ATTR_RHS_BATCH_DIMS),
                        inst_ints(inst, ATTR_RHS_CONTRACTING_DIMS), &d->block))
-        return false;
+        return NULL;
     uint32_t last = s[0]->rank - 1;
     d->has_batch = last == 2;
     d->batch = d->has_batch ? s[0]->dims[0] : 1;
@@ -334,13 +334,7 @@ static bool describe_scaled_dot(const Instruction *inst, Dot *out)
     d->k = s[0]->dims[last];
     d->blocks = s[2]->dims[last];
     d->has_rhs_scale = true;
-    return true;
-}
-
-static Instruction *library_scaled_dot(Rewriter *r, Instruction *inst)
-{
-    Dot dot;
-    return describe_scaled_dot(inst, &dot) ? library_matmul(r, &dot, inst->shape) : NULL;
+    return library_matmul(r, &dot, inst->shape);
 }
 
 static const Rule rules_block_scaled[] = {
