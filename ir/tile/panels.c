@@ -2,16 +2,7 @@
 #include "ir/tile/panels.h"
 
 #include "ir/base/divide.h"
-
-static int64_t smaller(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
-
-static int64_t larger(int64_t x, int64_t y)
-{
-    return x > y ? x : y;
-}
+#include "ir/base/extremes.h"
 
 TilePanels tile_panels(const TileProgram *p, int64_t panel)
 {
@@ -67,9 +58,9 @@ static Share share_of(const TilePanels *p, int64_t number, int64_t first, int64_
 {
     int64_t fast = p->tiles[PANEL_FAST], start = number * p->panel * fast,
             width = width_of(p, number);
-    first = larger(first - start, 0);
-    end = smaller(end - start, width * fast);
-    Share s = {smaller(end - first, width), first / width, (end - 1) / width + 1};
+    first = larger_int(first - start, 0);
+    end = smaller_int(end - start, width * fast);
+    Share s = {smaller_int(end - first, width), first / width, (end - 1) / width + 1};
     if (is_reversed(p, number))
         s = (Share){s.rows, fast - s.end, fast - s.begin};
     return s;
@@ -86,8 +77,8 @@ void tile_panels_span(const TilePanels *p, int64_t first, int64_t count,
     if (number == last)
         return;
     different[PANEL_SLOW] += (last - number - 1) * p->panel + b.rows;
-    int64_t both = smaller(a.end, b.end) - larger(a.begin, b.begin);
-    different[PANEL_FAST] += b.end - b.begin - larger(both, 0);
+    int64_t both = smaller_int(a.end, b.end) - larger_int(a.begin, b.begin);
+    different[PANEL_FAST] += b.end - b.begin - larger_int(both, 0);
     if (last > number + 1)
         different[PANEL_FAST] = p->tiles[PANEL_FAST];
 }

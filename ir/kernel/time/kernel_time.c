@@ -2,6 +2,7 @@
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/tensor_core.h"
 
+#include "ir/base/extremes.h"
 #include "ir/kernel/time/costs.h"
 
 static const char *const words[] = {
@@ -13,16 +14,6 @@ static const char *const words[] = {
 const char *kernel_limit_word(KernelLimit limit)
 {
     return words[limit];
-}
-
-static double smaller(double x, double y)
-{
-    return x < y ? x : y;
-}
-
-static double larger(double x, double y)
-{
-    return x > y ? x : y;
 }
 
 /* The least whole number that is not below x; x is no more than 2^53. */

@@ -1,5 +1,6 @@
 /* Products that a library makes: its tiles in waves over the multiprocessors, at the share of the tensor
  * cores' rate that it attains, or its operands' way through memory. See kernel_time.h. */
+#include "ir/base/extremes.h"
 #include "ir/kernel/attention/attention_call.h"
 #include "ir/kernel/block_scaled.h"
 #include "ir/kernel/convolution.h"
@@ -8,16 +9,6 @@
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/solver_time.h"
-
-static double larger(double x, double y)
-{
-    return x > y ? x : y;
-}
-
-static double smaller(double x, double y)
-{
-    return x < y ? x : y;
-}
 
 static double rounded_up(double x)
 {

@@ -10,16 +10,6 @@ enum {
 
 #define BESIDE_PART 0.9 /* of the warps: so many ask for them */
 
-static double larger(double x, double y)
-{
-    return x > y ? x : y;
-}
-
-static double smaller(double x, double y)
-{
-    return x < y ? x : y;
-}
-
 /* -- what L1 holds --------------------------------------------------------------------------------------- */
 
 /* Blocks that a multiprocessor has room for, registers left aside. */

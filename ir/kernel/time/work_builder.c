@@ -55,11 +55,6 @@ static void counts_add(WorkCounts *to, const WorkCounts *c, double times)
         to->unit[u] += c->unit[u] * times;
 }
 
-static double larger(double x, double y)
-{
-    return x > y ? x : y;
-}
-
 double work_cycles(const GpuRates *r, const GpuModel *device, const WorkCounts *c,
                    double warps)
 {

@@ -10,6 +10,7 @@
 #define GXC_IR_KERNEL_TIME_WORK_BUILDER_H
 
 #include "ir/analysis/index_map.h"
+#include "ir/base/extremes.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/time/kernel_work.h"

@@ -8,11 +8,6 @@
 
 enum { MEMO_FIRST = 256 };
 
-static double larger(double x, double y)
-{
-    return x > y ? x : y;
-}
-
 /* Several results are computed together, at one index. */
 static uint32_t rank_of(const Instruction *inst)
 {

@@ -11,16 +11,6 @@ enum {
 #define PANEL_GAIN                                                                       \
     0.9 /* of the bytes: below that another order is worth its instructions */
 
-static double smaller(double x, double y)
-{
-    return x < y ? x : y;
-}
-
-static double larger(double x, double y)
-{
-    return x > y ? x : y;
-}
-
 /* Tiles of a matrix; matrices. */
 static int64_t tiles_of(const WorkMatrix *m)
 {

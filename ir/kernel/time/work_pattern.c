@@ -17,11 +17,6 @@ enum {
     WARPS_WALKED = 4,
 };
 
-static double smaller(double x, double y)
-{
-    return x < y ? x : y;
-}
-
 /* -- strides ------------------------------------------------------------------------------------------ */
 
 /* The numbers of an expression's variables; false: there are too many. */
