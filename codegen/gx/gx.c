@@ -422,6 +422,12 @@ void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef 
     gx_call(k, ROW_ATOMIC_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
 }
 
+void gx_fence(Kernel *k)
+{
+    LLVMValueRef site = gx_current_site(k);
+    gx_call(k, ROW_FENCE, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
+}
+
 void gx_pause(Kernel *k)
 {
     enum { NANOSECONDS = 20 };

@@ -117,6 +117,10 @@ LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset
 LLVMValueRef gx_atomic_load(Kernel *k, unsigned arg, LLVMValueRef offset,
                             LLVMTypeRef type);
 void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value);
+/* What this thread, and others before a barrier, stored is there for a thread that has loaded what this one stores behind
+ * the fence, and has a fence behind that load; for others behind a barrier. All of them by gx_atomic_store and
+ * gx_atomic_load. */
+void gx_fence(Kernel *k);
 /* In a loop that waits for another block. That block must have started before: blocks take tickets, for their
  * numbers say nothing about the order in which they start. */
 void gx_pause(Kernel *k);

@@ -29,7 +29,8 @@ enum {
     KIND_READ,
     KIND_WRITE,
     KIND_ATOMIC,
-    KIND_MISALIGNED = 4,
+    KIND_ATOMIC_WRITE,
+    KIND_MISALIGNED,
 };
 
 typedef struct State {
@@ -234,9 +235,10 @@ static LLVMValueRef emu_access(const GxCall *c, const State *s, unsigned detail)
     if (!f) {
         LLVMTypeRef types[P_VALUE + 1],
             type = values ? LLVMTypeOf(args[P_VALUE]) : LLVMTypeOf(c->call);
-        unsigned kind = c->row == ROW_LOAD    ? KIND_READ
-                        : c->row == ROW_STORE ? KIND_WRITE
-                                              : KIND_ATOMIC;
+        unsigned kind = c->row == ROW_LOAD           ? KIND_READ
+                        : c->row == ROW_STORE        ? KIND_WRITE
+                        : c->row == ROW_ATOMIC_STORE ? KIND_ATOMIC_WRITE
+                                                     : KIND_ATOMIC;
         for (unsigned i = 0; i < P_VALUE + values; i++)
             types[i] = LLVMTypeOf(args[i]);
         f = LLVMAddFunction(

@@ -90,6 +90,14 @@ static LLVMValueRef nvptx_atomic_store(const GxCall *c, const State *s,
     return store;
 }
 
+static LLVMValueRef nvptx_fence(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s, (void)intrinsic;
+    unsigned device = LLVMGetSyncScopeID(c->context, "device", strlen("device"));
+    return LLVMBuildFenceSyncScope(c->builder, LLVMAtomicOrderingAcquireRelease, device,
+                                   "");
+}
+
 /* A special register that is below a known bound. */
 static LLVMValueRef nvptx_index(const GxCall *c, const State *s, const char *intrinsic)
 {

@@ -87,16 +87,18 @@ static void count_moved(Variant *v, const Instruction *fusion, const uint64_t *b
     }
 }
 
-/* Memory for one launch, filled with zeros first. */
-static PlanArg add_scratch(Variant *v, const Instruction *fusion, uint64_t bytes)
+/* Memory for one launch, whose beginning is filled with zeros first. */
+static PlanArg add_scratch(Variant *v, const Instruction *fusion, const KernelGeometry *g)
 {
-    uint32_t slice = variant_scratch_slice(v, bytes);
+    uint32_t slice = variant_scratch_slice(v, g->cleared_bytes);
     PlanArg fill[2] = {
         {.tag = PLAN_ARG_SLICE, .access = PLAN_WRITE, .index = slice},
         {.tag = PLAN_ARG_IMMEDIATE},
     };
     uint32_t c = variant_command(v, PLAN_FILL, fusion, 0, fill, 2);
     v->plan.commands[c].count = 4;
+    if (g->scratch_bytes != g->cleared_bytes)
+        slice = variant_scratch_slice(v, g->scratch_bytes);
     return (PlanArg){
         .tag = PLAN_ARG_SLICE, .access = PLAN_READ | PLAN_WRITE, .index = slice};
 }
@@ -155,9 +157,9 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     KernelScalar scalar;
     if (kernel_scalar(fusion, &scalar))
         args[n++] = (PlanArg){.tag = PLAN_ARG_IMMEDIATE, .value = scalar.value};
-    uint64_t scratch = v->requests[kernel].design->geometry.scratch_bytes;
-    if (scratch != 0)
-        args[n++] = add_scratch(v, fusion, scratch);
+    const KernelGeometry *g = &v->requests[kernel].design->geometry;
+    if (g->scratch_bytes != 0)
+        args[n++] = add_scratch(v, fusion, g);
     uint32_t command = variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
     if (v->options->candidates != 0)
         variant_add_candidates(v, fusion, &launch, command);

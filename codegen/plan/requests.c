@@ -269,6 +269,7 @@ static bool takes_arguments(const KernelDesign *other, const KernelDesign *own)
     KernelScalar unused;
     uint64_t has = own->geometry.scratch_bytes, needs = other->geometry.scratch_bytes;
     return (has == 0) == (needs == 0) && needs <= has &&
+           other->geometry.cleared_bytes <= own->geometry.cleared_bytes &&
            kernel_scalar(other->fusion, &unused) == kernel_scalar(own->fusion, &unused);
 }
 

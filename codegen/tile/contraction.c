@@ -71,11 +71,11 @@ static LLVMValueRef loop_end(TileLower *l)
  * factor that is held for the tile that is multiplied. */
 typedef struct TileRun {
     TileLower *l;
-    TileFill fill;          /* of the factors that are not held */
-    const TileFactor *held; /* NULL: none is */
-    TileAhead *ahead;       /* its loads */
-    LLVMValueRef end;       /* of the tiles */
-    uint32_t sums, words;   /* that are carried */
+    TileFill fill;           /* of the factors that are not held */
+    const TileFactor *held;  /* NULL: none is */
+    TileAhead *ahead;        /* its loads */
+    LLVMValueRef begin, end; /* of the tiles; begin NULL: 0 */
+    uint32_t sums, words;    /* that are carried */
     int64_t tiles, stages_ahead;
     bool overlap; /* of steps */
 } TileRun;
@@ -85,12 +85,32 @@ enum {
     MANY_SUMS = 64, /* a step has so much to do that what addresses cost is nothing */
 };
 
-static TileRun begin_run(TileLower *l)
+/* Number `i` of the tiles that the loop runs for: the loop's own variable begins so. */
+static const IndexExpr *tile_from_first(const TileRun *run, int64_t i)
+{
+    Emit *e = run->l->e;
+    const IndexExpr *add = ix_const(e->ix, i);
+    if (run->begin == NULL)
+        return add;
+    const IndexExpr *first = emit_variable(e, run->begin, (Range){0, run->tiles - 1});
+    return ix_add(e->ix, first, add);
+}
+
+static LLVMValueRef number_from_first(const TileRun *run, int64_t i)
+{
+    LLVMValueRef add = emit_index_constant(run->l->e, i);
+    return run->begin == NULL ? add
+                              : LLVMBuildAdd(run->l->k->builder, run->begin, add, "");
+}
+
+/* begin, end: NULL, or which tiles the loop runs for. */
+static TileRun begin_run(TileLower *l, LLVMValueRef begin, LLVMValueRef end)
 {
     const TileMapping *m = l->m;
     TileRun run = {.l = l,
                    .fill.dim = m->term,
-                   .end = loop_end(l),
+                   .begin = begin,
+                   .end = end != NULL ? end : loop_end(l),
                    .sums = UINT32_C(1) << m->partial.in[LINEAR_REGISTER],
                    .tiles = tile_count(&l->p->dims[m->term]),
                    .stages_ahead = tile_stages_ahead(m),
@@ -110,13 +130,13 @@ static void fill_first(const TileRun *run)
     TileLower *l = run->l;
     const TileMapping *m = l->m;
     for (int64_t i = 0; i < run->stages_ahead; i++) {
-        const IndexExpr *tile = ix_const(l->e->ix, i);
+        const IndexExpr *tile = tile_from_first(run, i);
         LLVMValueRef stage = gx_i32(l->k, (uint32_t)(i * (int64_t)m->stage_bytes)),
                      is_there =
                          i < run->tiles ? NULL : LLVMConstNull(gx_int_type(l->k, 1));
-        if (i < run->tiles && m->loop->most != NULL)
+        if (i < run->tiles && (m->loop->most != NULL || (run->begin != NULL && i > 0)))
             is_there = LLVMBuildICmp(l->k->builder, LLVMIntSGT, run->end,
-                                     emit_index_constant(l->e, i), "");
+                                     number_from_first(run, i), "");
         fill_begin(l, &run->fill, tile, stage, is_there);
         fill_end(l, &run->fill, tile, stage, is_there);
     }
@@ -139,7 +159,7 @@ static LLVMValueRef *first_carried(TileRun *run)
 {
     TileLower *l = run->l;
     LLVMValueRef *words =
-        load_held(run, ix_const(l->e->ix, 0), emit_index_constant(l->e, 0));
+        load_held(run, tile_from_first(run, 0), number_from_first(run, 0));
     uint32_t stages = run->sums, held = run->sums + CARRIED_STAGES;
     LLVMValueRef *carried =
         ARENA_ARRAY(l->k->arena, LLVMValueRef, (size_t)held + run->words);
@@ -222,14 +242,15 @@ static void run_tile(TileRun *run, LLVMValueRef index, LLVMValueRef *carried)
         memcpy(held, next, run->words * sizeof *next);
 }
 
-static void run_loop(TileLower *l)
+/* The sums, of the layout m->sums, of those tiles of terms (NULL: of all). */
+static LLVMValueRef *run_loop(TileLower *l, LLVMValueRef begin, LLVMValueRef end)
 {
-    TileRun run = begin_run(l);
+    TileRun run = begin_run(l, begin, end);
     fill_first(&run);
     LLVMValueRef *carried = first_carried(&run);
     uint32_t count = run.sums + CARRIED_STAGES + run.words;
     GxLoop loop;
-    gx_loop_begin(l->k, &loop, emit_index_constant(l->e, 0), run.end,
+    gx_loop_begin(l->k, &loop, number_from_first(&run, 0), run.end,
                   emit_index_constant(l->e, 1), carried, count);
     loop.keeps_addresses = run.sums >= MANY_SUMS;
     emit_scope_begin(l->e);
@@ -240,7 +261,7 @@ static void run_loop(TileLower *l)
         tile_wait_warpgroup(l, 0, carried);
     if (fill_copies(&run.fill))
         gx_copy_wait(l->k, 0);
-    tile_hold(l, l->m->final, &l->m->sums, tile_add_slices(l, carried));
+    return tile_add_slices(l, carried);
 }
 
 /* -- results ----------------------------------------------------------------------------------- */
@@ -337,11 +358,10 @@ static LLVMValueRef find_in_panels(TileLower *l, LLVMValueRef number)
 }
 
 /* Along other dimensions, and without panels: the last one is the fastest. */
-static void find_tiles(TileLower *l)
+static void find_tiles(TileLower *l, LLVMValueRef number)
 {
     Emit *e = l->e;
     int64_t blocks = tile_blocks(l->p);
-    LLVMValueRef number = l->parts.count > 1 ? l->parts.tile : gx_ctaid(l->k, 0);
     uint32_t left = l->p->dim_count;
     for (uint32_t d = 0; d < l->p->dim_count; d++)
         l->tile[d] = ix_const(e->ix, 0);
@@ -360,7 +380,7 @@ static void find_tiles(TileLower *l)
     }
 }
 
-void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
+static void begin_kernel(TileLower *l, uint64_t shared_bytes)
 {
     l->e = emitter_begin(l->in);
     l->e->ix = l->p->ix;
@@ -370,12 +390,23 @@ void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
     l->shared = gx_shared_alloc(l->k, shared_bytes, tile_shared_align(l->m));
     l->lane = gx_lane(l->k);
     l->warp = LLVMBuildLShr(b, gx_tid(l->k, 0), gx_i32(l->k, 5), "");
+}
+
+/* The block goes on with tile `number`. */
+static void begin_tile(TileLower *l, LLVMValueRef number)
+{
+    find_tiles(l, number);
+    LLVMBasicBlockRef body = gx_block(l->k, "tiles");
+    l->entry_end = LLVMBuildBr(l->k->builder, body);
+    LLVMPositionBuilderAtEnd(l->k->builder, body);
+}
+
+void tile_lower_begin(TileLower *l, uint64_t shared_bytes)
+{
+    begin_kernel(l, shared_bytes);
     if (l->parts.count > 1)
         parts_begin(l);
-    find_tiles(l);
-    LLVMBasicBlockRef body = gx_block(l->k, "tiles");
-    l->entry_end = LLVMBuildBr(b, body);
-    LLVMPositionBuilderAtEnd(b, body);
+    begin_tile(l, l->parts.count > 1 ? l->parts.tile : gx_ctaid(l->k, 0));
 }
 
 /* Addresses of results are made of the same numbers as the factors', and so of values that were known before the loop: kept
@@ -390,6 +421,63 @@ void tile_begin_results(TileLower *l)
     LLVMPositionBuilderAtEnd(l->k->builder, results);
 }
 
+static void prepare(TileLower *l)
+{
+    tile_find_groups(l);
+    for (uint32_t i = 0; i < 2; i++)
+        factor_prepare(l, &l->m->factors[i]);
+}
+
+static void store_results(TileLower *l, LLVMValueRef *sums)
+{
+    tile_hold(l, l->m->final, &l->m->sums, sums);
+    tile_begin_results(l);
+    for (uint32_t i = 0; i < l->m->result_count; i++)
+        tile_store_result(l, &l->m->results[i]);
+}
+
+/* The last steps that the block has left, up to `end`: those of one tile. Gives where they begin. */
+static LLVMValueRef run_last_tile(TileLower *l, LLVMValueRef end)
+{
+    Emit *e = l->e;
+    LLVMBuilderRef b = l->k->builder;
+    LLVMValueRef steps = gx_i32(l->k, (uint32_t)l->stream.of.steps),
+                 tile = LLVMBuildSub(b, end, gx_i32(l->k, 1), "");
+    tile = LLVMBuildUDiv(b, tile, steps, "");
+    LLVMValueRef begin = LLVMBuildMul(b, tile, steps, ""), from = l->stream.begin;
+    from = LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGT, from, begin, ""), from, begin,
+                           "");
+    begin_tile(l, tile);
+    prepare(l);
+    LLVMValueRef *sums = run_loop(l, to_index(e, LLVMBuildSub(b, from, begin, "")),
+                                  to_index(e, LLVMBuildSub(b, end, begin, "")));
+    LLVMValueRef behind = LLVMBuildAdd(b, begin, steps, "");
+    GxIf has_last;
+    emit_if_begin(e, &has_last, LLVMBuildICmp(b, LLVMIntNE, end, behind, ""));
+    stream_tell(l, sums);
+    emit_if_else(e, &has_last, NULL, 0);
+    stream_hear(l, begin, from, sums);
+    store_results(l, sums);
+    emit_if_end(e, &has_last, NULL, 0, NULL);
+    return from;
+}
+
+/* Tile by tile of the block's run, from its end on. */
+static void run_stream(TileLower *l)
+{
+    LLVMBuilderRef b = l->k->builder;
+    stream_begin(l);
+    LLVMValueRef end = l->stream.end;
+    GxLoop tiles;
+    gx_while_begin(l->k, &tiles, &end, 1);
+    gx_while_body(l->k, &tiles, LLVMBuildICmp(b, LLVMIntUGT, end, l->stream.begin, ""));
+    emit_scope_begin(l->e);
+    LLVMValueRef next = run_last_tile(l, end);
+    gx_barrier(l->k); /* shared memory is filled anew */
+    emit_scope_end(l->e);
+    gx_while_end(l->k, &tiles, &next);
+}
+
 Kernel *emitter_tile(const EmitterInput *in)
 {
     const char *why;
@@ -398,13 +486,14 @@ Kernel *emitter_tile(const EmitterInput *in)
                    .m = m,
                    .p = m->program,
                    .panels = tile_panels(m->program, in->design->config.panel)};
-    tile_lower_begin(&l, m->shared_bytes);
-    tile_find_groups(&l);
-    for (uint32_t i = 0; i < 2; i++)
-        factor_prepare(&l, &m->factors[i]);
-    run_loop(&l);
-    tile_begin_results(&l);
-    for (uint32_t i = 0; i < m->result_count; i++)
-        tile_store_result(&l, &m->results[i]);
+    l.stream.of = tile_stream(in->design, m);
+    if (l.stream.of.blocks != 0) {
+        begin_kernel(&l, m->shared_bytes);
+        run_stream(&l);
+    } else {
+        tile_lower_begin(&l, m->shared_bytes);
+        prepare(&l);
+        store_results(&l, run_loop(&l, NULL, NULL));
+    }
     return emitter_finish(in, l.e);
 }

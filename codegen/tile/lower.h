@@ -5,6 +5,7 @@
 #define GXC_CODEGEN_TILE_LOWER_H
 
 #include "codegen/kernel/emitters.h"
+#include "ir/kernel/plans.h"
 #include "ir/tile/mapping.h"
 #include "ir/tile/panels.h"
 
@@ -38,6 +39,11 @@ typedef struct TileLower {
         uint32_t count;            /* blocks that share a tile's loop; 0, 1: none do */
         LLVMValueRef tile, number; /* i32: the tile's; the block's among them */
     } parts;
+    struct {                     /* by stream_begin */
+        TileStream of;           /* blocks 0: every tile has a block */
+        LLVMValueRef number;     /* i32: the block's among those that share tiles */
+        LLVMValueRef begin, end; /* i32: of its run, in steps of all tiles */
+    } stream;
     TilePanels panels; /* panel 0, 1: blocks count through the tiles of the grid */
 } TileLower;
 
@@ -222,6 +228,16 @@ void parts_bounds(TileLower *l, LLVMValueRef *begin, LLVMValueRef *end);
 /* i1, the same for all threads: this block's is the last part, and `carried` is now what the loop over all tiles
  * would have carried. */
 LLVMValueRef parts_merge(TileLower *l, const TileChainMapping *m, LLVMValueRef *carried);
+
+/* -- stream.c: blocks that share the steps of tiles ------------------------------------------------- */
+
+/* Which steps the block has. */
+void stream_begin(TileLower *l);
+/* Gives sums, of the layout m->sums, to the block that has the tile's last step. */
+void stream_tell(TileLower *l, const LLVMValueRef *sums);
+/* Adds to sums of steps `from` on, i32, those of the tile's steps from tile_begin on. */
+void stream_hear(TileLower *l, LLVMValueRef tile_begin, LLVMValueRef from,
+                 LLVMValueRef *sums);
 
 /* -- contraction.c -------------------------------------------------------------------------------- */
 

@@ -25,8 +25,8 @@ typedef enum {
 
 /* Those that stand in the text only where they say something. */
 #define KERNEL_OPTIONAL_KEYS                                                             \
-    (1u << KERNEL_KEY_SLICES | 1u << KERNEL_KEY_PANEL | 1u << KERNEL_KEY_COLUMN_BLOCKS | \
-     1u << KERNEL_KEY_BY_POSITIONS)
+    (1u << KERNEL_KEY_SLICES | 1u << KERNEL_KEY_PANEL | 1u << KERNEL_KEY_STREAM_K |      \
+     1u << KERNEL_KEY_COLUMN_BLOCKS | 1u << KERNEL_KEY_BY_POSITIONS)
 
 /* Fields are named as in the text; those that the kind of kernel does not have are 0. */
 typedef struct KernelConfig {
@@ -51,9 +51,9 @@ typedef struct KernelGeometry {
     uint32_t grid[3];      /* blocks */
     uint32_t block[3];     /* threads of each */
     uint64_t shared_bytes; /* of a block */
-    /* Of device memory that is 0 when the kernel starts, in which blocks tell each other how far they are: the
-     * kernel's last argument. 0: it has none. */
-    uint64_t scratch_bytes;
+    /* Of device memory in which blocks tell each other how far they are: the kernel's last argument. 0: it has none. The
+     * first so many of them are 0 when the kernel starts. */
+    uint64_t scratch_bytes, cleared_bytes;
     /* Blocks that registers are to leave a multiprocessor room for; 0: as many as its threads say. */
     uint32_t resident_blocks;
     bool has_barriers; /* or shuffles: threads of a block wait for one another */

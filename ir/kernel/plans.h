@@ -524,6 +524,29 @@ typedef struct TilePlan {
     struct TileMapped *mapped; /* the last mapping; in the arena of the design */
 } TilePlan;
 
+/* tile_stream.c: stream-K (Osama et al. 2023, arXiv:2301.03598). The last tiles are shared by blocks each of which has an
+ * equal run of their steps, one tile's behind the other's; the tiles before have a block each. Scratch memory: a ticket,
+ * for each of those blocks a flag that its sums are there, and its sums of the tile in which its run ends. */
+#define STREAM_TICKET 4 /* bytes, in shared memory, too */
+#define STREAM_FLAG 4   /* bytes */
+typedef struct TileStream {
+    int64_t steps;         /* of a tile */
+    int64_t first, tiles;  /* the first one that is shared; how many are */
+    int64_t blocks;        /* that share them; 0: nothing is shared */
+    uint64_t words, bytes; /* of a thread's sums; of a word */
+    uint64_t sums;         /* of a block, in bytes */
+    uint64_t cleared;      /* bytes before the sums */
+} TileStream;
+struct TileMapping;
+TileStream tile_stream(const KernelDesign *d, const struct TileMapping *m);
+/* Why they cannot be shared so; NULL. */
+const char *stream_refused(const KernelDesign *d, const struct TileMapping *m);
+void geometry_stream(KernelDesign *d, const TileStream *s);
+/* What takes least time of a kernel of which all else is known, and what it does without; false: nothing is worth it. */
+struct KernelWork;
+bool stream_choose(const KernelDesign *d, const struct TileMapping *m,
+                   const struct KernelWork *without, double *seconds, int64_t best[2]);
+
 /* Cycles that a multiprocessor is busy with its blocks of m x n results, each made by so many together, for each term of
  * the sums: they multiply, at so many percent of the peak, and bring factors. */
 double tile_cycles(const KernelDesign *d, int64_t m, int64_t n, uint32_t together,

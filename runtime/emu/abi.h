@@ -19,7 +19,8 @@ typedef void (*gxemu_kernel)(gxemu_block *block, const void *args);
 
 #define GXEMU_SHARED UINT32_MAX /* `argument` of an access to shared memory */
 
-enum { GXEMU_READ, GXEMU_WRITE, GXEMU_ATOMIC, GXEMU_MISALIGNED = 4 };
+/* ATOMIC: reads, and may write; ATOMIC_WRITE: writes only */
+enum { GXEMU_READ, GXEMU_WRITE, GXEMU_ATOMIC, GXEMU_ATOMIC_WRITE, GXEMU_MISALIGNED };
 enum { GXEMU_SHFL_UP, GXEMU_SHFL_BFLY, GXEMU_SHFL_IDX, GXEMU_BALLOT };
 
 /* The rows of EMU_FUNCTION; abi.c checks that none is missing. */

@@ -12,6 +12,7 @@ static const char *kind_verb(uint32_t kind)
     case ACCESS_LOOK:
         return "reads";
     case GXEMU_WRITE:
+    case GXEMU_ATOMIC_WRITE:
         return "writes";
     case ACCESS_COPY:
         return "copies";
@@ -185,7 +186,7 @@ void access_check(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
     uint8_t *written = shadow->written;
     if (l->check_written && written != NULL) {
         /* an atomic on one byte puts a narrow element beside its neighbours */
-        if (kind == GXEMU_WRITE || kind == ACCESS_COPIED ||
+        if (kind == GXEMU_WRITE || kind == GXEMU_ATOMIC_WRITE || kind == ACCESS_COPIED ||
             (kind == GXEMU_ATOMIC && bytes == 1)) {
             written_set(written + at, bytes);
         } else if (kind == ACCESS_COPY) {

@@ -123,7 +123,7 @@ void geometry_lookback_scan(KernelDesign *d)
     LookbackTree tree;
     lookback_tree(d, &tree);
     geometry_blocks(d, p->rows * tree.tiles, d->config.block, 1);
-    d->geometry.scratch_bytes = tree.bytes;
+    d->geometry.scratch_bytes = d->geometry.cleared_bytes = tree.bytes;
     d->geometry.has_barriers = true;
     if (tree.levels != 0)
         geometry_shared(&d->geometry, 4, 4); /* the ticket */

@@ -368,4 +368,5 @@ void geometry_radix_sort(KernelDesign *d)
         return;
     geometry_shared(g, 4, 4); /* the ticket */
     g->scratch_bytes = 128 + 4 * RADIX_DIGITS * (uint64_t)(p->rows * t.tiles);
+    g->cleared_bytes = g->scratch_bytes;
 }

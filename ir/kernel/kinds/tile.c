@@ -1,5 +1,7 @@
 /* Contractions on tensor cores: fusions of one dot, ragged dot or convolution as tile programs (ir/tile/tile.h) that a
  * block's warps carry out together (ir/tile/mapping.h). */
+#include <string.h>
+
 #include "ir/base/divide.h"
 #include "ir/kernel/factor_type.h"
 #include "ir/kernel/plans.h"
@@ -336,9 +338,14 @@ static bool spills(const KernelDesign *d)
            MOST_REGISTERS;
 }
 
-/* By the model of time; false: there is no such kernel, or none without spills. */
-static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds,
-                       int64_t *panel)
+/* What the model of time says of a shape, and chooses for it. */
+typedef struct ShapeTime {
+    double seconds;
+    int64_t panel, stream[2]; /* stream_k; 0: none */
+} ShapeTime;
+
+/* False: there is no such kernel, or none without spills. */
+static bool time_of(const KernelDesign *d, size_t shape, ShapeTime *out)
 {
     Arena *a = arena_scratch();
     KernelDesign trial = *d;
@@ -355,9 +362,12 @@ static bool seconds_of(const KernelDesign *d, size_t shape, double *seconds,
         KernelWork work;
         geometry_tile(&trial);
         work_tile(&trial, &work);
-        *seconds = kernel_time(&work, d->target->device).seconds;
-        *panel = work.panel;
+        *out = (ShapeTime){.seconds = kernel_time(&work, d->target->device).seconds,
+                           .panel = work.panel};
         good = trial.unsupported == NULL;
+        if (good && (trial.config.set & 1u << KERNEL_KEY_STREAM_K) == 0)
+            stream_choose(&trial, design_tile_mapping(&trial, &why), &work, &out->seconds,
+                          out->stream);
     }
     arena_destroy(a);
     return good;
@@ -385,45 +395,47 @@ static size_t first_shape(const KernelDesign *d, double cycles[SHAPES])
 /* The best by the model of time, of those that need at most so many cycles; of equals, where memory is the bound, the
  * one that does least besides. False: none of them is a kernel. */
 static bool best_shape(const KernelDesign *d, const double cycles[SHAPES], double most,
-                       size_t *best, int64_t *best_panel)
+                       size_t *best, ShapeTime *best_time)
 {
-    double best_seconds = 0, seconds;
-    int64_t panel;
+    ShapeTime time;
     for (size_t i = SHAPES; i-- > 0;) {
-        if (cycles[i] == 0 || cycles[i] > most || !seconds_of(d, i, &seconds, &panel))
+        if (cycles[i] == 0 || cycles[i] > most || !time_of(d, i, &time))
             continue;
-        if (best_seconds == 0 || seconds < best_seconds ||
-            (seconds == best_seconds && cycles[i] <= cycles[*best])) {
+        if (best_time->seconds == 0 || time.seconds < best_time->seconds ||
+            (time.seconds == best_time->seconds && cycles[i] <= cycles[*best])) {
             *best = i;
-            *best_panel = panel;
-            best_seconds = seconds;
+            *best_time = time;
         }
     }
-    return best_seconds != 0;
+    return best_time->seconds != 0;
 }
 
-/* Of those near the fastest, else of all; and its panel. */
-static size_t choose_shape(const KernelDesign *d, int64_t *panel)
+/* Of those near the fastest, else of all. */
+static size_t choose_shape(const KernelDesign *d, ShapeTime *time)
 {
     double cycles[SHAPES];
     size_t best = first_shape(d, cycles);
     double least = cycles[best], all = least;
     for (size_t i = 0; i < SHAPES; i++)
         all = cycles[i] > all ? cycles[i] : all;
-    if (!best_shape(d, cycles, least * NEAR, &best, panel))
-        best_shape(d, cycles, all, &best, panel);
+    if (!best_shape(d, cycles, least * NEAR, &best, time))
+        best_shape(d, cycles, all, &best, time);
     return best;
 }
 
 void configure_tile(const KernelDesign *d, KernelConfig *c)
 {
     bool is_open = (c->set & 1u << KERNEL_KEY_TILE) == 0 && d->target != NULL;
-    int64_t panel = 1;
-    complete_tile(d, is_open ? choose_shape(d, &panel) : 0, c);
-    if ((c->set & 1u << KERNEL_KEY_PANEL) != 0)
-        return;
-    c->panel = panel > 1 ? panel : 1;
-    c->set |= panel > 1 ? 1u << KERNEL_KEY_PANEL : 0;
+    ShapeTime time = {.panel = 1};
+    complete_tile(d, is_open ? choose_shape(d, &time) : 0, c);
+    if ((c->set & 1u << KERNEL_KEY_PANEL) == 0) {
+        c->panel = time.panel > 1 ? time.panel : 1;
+        c->set |= time.panel > 1 ? 1u << KERNEL_KEY_PANEL : 0;
+    }
+    if (time.stream[1] != 0) {
+        memcpy(c->stream_k, time.stream, sizeof c->stream_k);
+        c->set |= 1u << KERNEL_KEY_STREAM_K;
+    }
 }
 
 /* Copies of all stages stand one behind another before the loop: LLVM takes minutes for too many. */
@@ -481,7 +493,12 @@ const char *refuse_tile(const KernelDesign *d)
         return refuse_text(d, "%s", why);
     wrong =
         registers_refused(d, "\"tile\" and \"warps\"", tile_sum_registers(m), threads);
-    return wrong != NULL ? wrong : shared_refused(d, m->shared_bytes);
+    if (wrong == NULL)
+        wrong = stream_refused(d, m);
+    return wrong != NULL
+               ? wrong
+               : shared_refused(d, m->shared_bytes +
+                                       (c->stream_k[1] != 0 ? STREAM_TICKET : 0));
 }
 
 void geometry_tile(KernelDesign *d)
@@ -492,8 +509,12 @@ void geometry_tile(KernelDesign *d)
     const TileMapping *m = design_tile_mapping(d, &why);
     int64_t blocks =
         contraction_tiles(p, &p->y, c->tile[0]) * contraction_tiles(p, &p->x, c->tile[1]);
-    geometry_blocks(d, blocks * p->batch_size, threads_of(c), 1);
+    TileStream stream = tile_stream(d, m);
+    geometry_blocks(d, blocks * p->batch_size - stream.tiles + stream.blocks,
+                    threads_of(c), 1);
     geometry_shared(&d->geometry, m->shared_bytes, 128);
+    if (stream.blocks != 0)
+        geometry_stream(d, &stream);
     d->geometry.has_barriers = true;
 }
 

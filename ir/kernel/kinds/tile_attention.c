@@ -312,6 +312,7 @@ void geometry_attention(KernelDesign *d)
         geometry_shared(&d->geometry, TICKET_BYTES, TICKET_BYTES);
         d->geometry.scratch_bytes =
             ATTENTION_FIRST + (uint64_t)(tiles * (parts - 1)) * words * ATTENTION_WORD;
+        d->geometry.cleared_bytes = d->geometry.scratch_bytes;
     }
     arena_destroy(scratch);
 }

@@ -115,12 +115,24 @@ static bool is_chain(const KernelWork *w)
            w->serial_cycles * 2 >= w->block_cycles;
 }
 
+/* The blocks that share work begin in slots that the others leave free. */
+static double stream_rounds(const KernelWork *w, double slots)
+{
+    double whole = w->blocks - w->stream.blocks, each = w->stream.blocks / w->stream.by,
+           full = rounded_up(whole / slots), free = full * slots - whole,
+           beside = each < 1 ? free * rounded_down(1 / each) : free,
+           left = larger(w->stream.by - beside, 0), longer = larger(each - 1, 0);
+    return full + (left > 0 ? rounded_up(left / slots) * each : free > 0 ? longer : 0);
+}
+
 /* How many blocks after the other the busiest of `slots` has. Blocks that are not alike end one by one, within the time
  * of a longest one: the last half of that behind the average (Graham 1966, "Bounds for certain multiprocessing anomalies",
  * has all of it at worst). */
 static double rounds(const KernelWork *w, double slots)
 {
     double even = w->blocks / slots;
+    if (w->stream.by != 0)
+        return stream_rounds(w, slots);
     return w->longest == 0 ? rounded_up(even) : larger(even + w->longest / 2, w->longest);
 }
 
@@ -184,6 +196,8 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
     consider_memory(w, d, &l);
     consider(&l, is_chain(w) ? LIMIT_CHAIN : LIMIT_LATENCY,
              rounds(w, resident * d->multiprocessors) * w->block_cycles / clock, -1);
+    if (w->stream.by != 0) /* memory is cleared before */
+        l.seconds += w->stream.cycles / clock + costs.launch_seconds;
     KernelTime t = {.seconds = l.seconds + costs.launch_seconds,
                     .limit = l.limit,
                     .waves = waves,

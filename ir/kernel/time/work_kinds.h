@@ -32,6 +32,9 @@ const IndexExpr *work_elements_of_thread(WorkBuilder *b, int64_t elements,
 /* Index of position `at` of row `row`; rows count through the dimensions but `along` as they lie in memory. */
 void work_position(WorkBuilder *b, const Shape *s, int64_t along, const IndexExpr *row,
                    const IndexExpr *at, const IndexExpr **out);
+/* Of a product by tiles whose last ones blocks share: what the design says of that is added to the rest. */
+struct TileMapping;
+void work_stream(const KernelDesign *d, const struct TileMapping *m, KernelWork *w);
 /* Cycles of a multiprocessor for one multiplication of a warp on tensor cores. */
 double work_core_cycles(const WorkBuilder *b, const TensorCore *core);
 

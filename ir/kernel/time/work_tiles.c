@@ -1,4 +1,5 @@
 /* Kernels by tiles in shared memory: transposes, and products of tiles. */
+#include "ir/base/divide.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/work_kinds.h"
 #include "ir/tile/mapping.h"
@@ -521,6 +522,36 @@ static void begin_matrix(const Product *p, TilePanels panels, const IndexExpr *s
                                     .together = 1};
 }
 
+/* A block whose run ends within a tile gives its sums to L2; the one that has the tile's last steps takes those of all the
+ * others, one after the other. What it waits for at its end nothing hides. */
+void work_stream(const KernelDesign *d, const TileMapping *m, KernelWork *w)
+{
+    const GpuModel *device = d->target->device;
+    TileStream s = tile_stream(d, m);
+    if (s.blocks == 0)
+        return;
+    double l2 = (double)gpu_rates(device)->l2_bytes / device->multiprocessors,
+           rate = l2 < costs.multiprocessor_bytes ? l2 : costs.multiprocessor_bytes;
+    double together = (double)s.blocks / device->multiprocessors,
+           resident = kernel_resident(w, device);
+    together = together < 1 ? 1 : together < resident ? together : resident;
+    double move = (double)s.sums * together / rate,
+           begin = w->block_cycles - w->serial_cycles;
+    int64_t others = s.blocks % s.tiles == 0 ? s.blocks / s.tiles - 1
+                     : s.blocks > s.tiles    ? tiles_of(s.blocks, s.tiles)
+                                             : 1;
+    double parts = (double)(s.blocks - gcd(s.blocks, s.tiles));
+    w->stream.blocks = (double)s.tiles;
+    w->stream.by = (double)s.blocks;
+    /* the ticket; a second tile's first stages; sums on their way, the flag behind them; of each of the others the flag
+     * and the sums behind it */
+    w->stream.cycles = costs.atomic_cycles + begin + (move + 2 * costs.atomic_cycles) +
+                       (double)others * (move + 2 * costs.atomic_cycles);
+    w->l2_bytes += 2 * parts * (double)s.sums;
+    w->written_bytes += parts * (double)s.sums;
+    w->l2_atomics += 2 * (double)s.blocks;
+}
+
 void work_tile(const KernelDesign *d, KernelWork *out)
 {
     const ContractionPlan *c = d->plan.tile->contraction;
@@ -532,6 +563,8 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     DType factor = by_side[SLOW]->value->dtype;
     Product p = product_begin(d, c, factor, dtype_info[factor].bits / 8);
     WorkBuilder *b = p.b;
+    if (config->stream_k[1] != 0)
+        b->blocks = (double)tile_blocks(m->program);
     b->blocks *= contraction_busy(c, config->tile[SLOW], config->tile[FAST]);
     double sums = (double)(UINT32_C(1) << m->partial.in[LINEAR_REGISTER]);
     work_registers(b, sums * dtype_info[m->dot->dtype].bits / 32);
@@ -575,4 +608,5 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     out->product_type = factor;
     out->longest =
         m->by_warpgroup && c->ragged.mode == RAGGED_FREE ? 1 / part_multiplied(&p, m) : 0;
+    work_stream(d, m, out);
 }
