@@ -24,7 +24,8 @@ static LLVMValueRef run_begin(TileLower *l, LLVMValueRef number)
 {
     LLVMBuilderRef b = l->k->builder;
     const TileStream *s = &l->stream.of;
-    int64_t steps = s->tiles * s->steps, each = steps / s->blocks, more = steps % s->blocks;
+    int64_t steps = s->tiles * s->steps, each = steps / s->blocks,
+            more = steps % s->blocks;
     LLVMValueRef at = LLVMBuildMul(b, number, i32(l, each), "");
     at = LLVMBuildAdd(b, at, smaller(l, number, i32(l, more)), "");
     return LLVMBuildAdd(b, at, i32(l, s->first * s->steps), "");
@@ -162,7 +163,8 @@ static void add_sums(TileLower *l, LLVMValueRef number, LLVMValueRef *sums)
         for (uint64_t i = 0; i < count; i++)
             words[i] = gx_atomic_load(k, arg, word_offset(l, first, w + i), word_type(l));
         for (uint64_t i = 0; i < count * each; i++) {
-            LLVMValueRef v = LLVMBuildBitCast(b, words[i / each], each > 1 ? pair : type, ""),
+            LLVMValueRef v = LLVMBuildBitCast(b, words[i / each], each > 1 ? pair : type,
+                                              ""),
                          *sum = &sums[w * each + i];
             if (each > 1)
                 v = LLVMBuildExtractElement(b, v, i32(l, (int64_t)(i % each)), "");

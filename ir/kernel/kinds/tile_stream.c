@@ -8,7 +8,7 @@
 #include "ir/tile/mapping.h"
 
 #define SUMS_ALIGN 128
-#define MOST_PARTS 8       /* of a tile, tried one by one */
+#define MOST_PARTS 16      /* of a tile, tried one by one */
 #define WORTH_SHARING 0.97 /* of the time without: what counts as less */
 
 TileStream tile_stream(const KernelDesign *d, const TileMapping *m)
@@ -72,7 +72,8 @@ typedef struct Choice {
 static void try_stream(Choice *c, int64_t tiles, int64_t blocks)
 {
     int64_t all = tile_blocks(c->m->program);
-    if (tiles < 1 || tiles > all || blocks <= tiles / 2 || blocks > config_most(KERNEL_KEY_STREAM_K))
+    if (tiles < 1 || tiles > all || blocks <= tiles / 2 ||
+        blocks > config_most(KERNEL_KEY_STREAM_K))
         return;
     c->trial.config.stream_k[0] = tiles;
     c->trial.config.stream_k[1] = blocks;
@@ -91,7 +92,7 @@ static void try_stream(Choice *c, int64_t tiles, int64_t blocks)
 /* By as many blocks as run at once, or by a whole number for each tile. */
 static void try_blocks(Choice *c, int64_t tiles, int64_t multiprocessors, int64_t slots)
 {
-    for (int64_t parts = 2; parts <= MOST_PARTS && parts * tiles <= slots; parts++)
+    for (int64_t parts = 2; parts <= MOST_PARTS; parts++)
         try_stream(c, tiles, parts * tiles);
     try_stream(c, tiles, multiprocessors);
     if (slots != multiprocessors)

@@ -187,6 +187,19 @@ static double least_seconds(const KernelWork *w, const GpuModel *d)
     return larger(least, other / (2.0 * d->lanes * d->multiprocessors * d->mhz * 1e6));
 }
 
+/* That blocks which share work take beside `seconds` of everything: memory is cleared before, and they may wait for
+ * memory while others have none to read. */
+static double stream_seconds(const KernelWork *w, const GpuModel *d, double seconds)
+{
+    double slots = kernel_resident(w, d) * d->multiprocessors,
+           full = rounded_up((w->blocks - w->stream.blocks) / slots),
+           own = seconds * (1 - full / larger(stream_rounds(w, slots), full)),
+           read =
+               w->stream.bytes / (d->gigabytes_per_second * 1e9) / costs.memory_fraction;
+    return costs.launch_seconds + w->stream.cycles / (gpu_rates(d)->mhz * 1e6) +
+           larger(read - own, 0);
+}
+
 KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
 {
     Longest l = {.limit = LIMIT_NONE};
@@ -196,8 +209,8 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
     consider_memory(w, d, &l);
     consider(&l, is_chain(w) ? LIMIT_CHAIN : LIMIT_LATENCY,
              rounds(w, resident * d->multiprocessors) * w->block_cycles / clock, -1);
-    if (w->stream.by != 0) /* memory is cleared before */
-        l.seconds += w->stream.cycles / clock + costs.launch_seconds;
+    if (w->stream.by != 0)
+        l.seconds += stream_seconds(w, d, l.seconds);
     KernelTime t = {.seconds = l.seconds + costs.launch_seconds,
                     .limit = l.limit,
                     .waves = waves,

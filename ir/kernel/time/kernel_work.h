@@ -44,9 +44,10 @@ typedef struct KernelWork {
     double operations;         /* arithmetic of the program: an fma is two */
     double product_operations; /* of them: of products of matrices of this type */
     DType product_type;
-    /* The last so many blocks' work is shared evenly by so many (0: it is not), which takes all so many cycles longer. */
+    /* The last so many blocks' work is shared evenly by so many (0: it is not), which takes all so many cycles longer. They
+     * read so many bytes of memory, if that is more than others read. */
     struct {
-        double blocks, by, cycles;
+        double blocks, by, cycles, bytes;
     } stream;
     int64_t panel;  /* of a product: of the order of its tiles (ir/tile/panels.h) */
     bool is_tileir; /* CUDA Tile IR makes it */

@@ -522,6 +522,55 @@ static void begin_matrix(const Product *p, TilePanels panels, const IndexExpr *s
                                     .together = 1};
 }
 
+/* -- tiles that blocks share ---------------------------------------------------------------------------- */
+
+/* How far apart two tiles, `hop` of them from one another, are in their terms when blocks are at both, at least: runs are
+ * tiles / blocks long, so the block that is round(hop / run) further begins elsewhere in its tile. */
+static double skew_of(const TileStream *s, int64_t hop)
+{
+    double least = 1;
+    for (int64_t n = hop; n <= 2 * hop; n += hop) {
+        int64_t blocks = (n * s->blocks + s->tiles / 2) / s->tiles,
+                apart = blocks * s->tiles - n * s->blocks;
+        double skew = (double)(apart < 0 ? -apart : apart) / (double)s->blocks;
+        least = skew < least ? skew : least;
+    }
+    return least;
+}
+
+/* Bytes of memory that the blocks which share tiles read, and how many of them are more than if they went through their
+ * terms side by side. What tiles of a row or column have in common is read for each of them, if L2 does not keep what
+ * all blocks read while one gets as far as another. */
+static double skewed_bytes(const KernelDesign *d, const TileMapping *m,
+                           const TileStream *s, int64_t panel, double kept, double *more)
+{
+    TilePanels panels = tile_panels(m->program, panel < 1 ? 1 : panel);
+    int64_t all = panels.tiles[PANEL_SLOW] * panels.tiles[PANEL_FAST],
+            different[PANEL_SIDES];
+    *more = 0;
+    if (all == 0)
+        return 0;
+    bool is_one = tile_blocks(m->program) == all;
+    int64_t count = s->tiles < all ? s->tiles : all;
+    tile_panels_span(&panels, is_one ? s->first : 0, count, different);
+    double matrices = (double)s->tiles / (double)count, stream = 0, tile[PANEL_SIDES];
+    DType factor = m->factors[0].value->dtype;
+    for (int side = 0; side < PANEL_SIDES; side++) {
+        tile[side] = (double)d->config.tile[side] *
+                     (double)d->plan.tile->contraction->depth * dtype_info[factor].bits /
+                     8;
+        stream += matrices * (double)different[side] * tile[side];
+    }
+    const int64_t hops[] = {panels.panel > 1 ? panels.panel : 1,
+                            panels.panel > 1 ? 1 : panels.tiles[PANEL_FAST]};
+    for (int side = 0; side < PANEL_SIDES; side++) {
+        bool fits = tile[side] * (double)panels.tiles[side] <= kept;
+        if (!fits && skew_of(s, hops[side]) * stream > kept)
+            *more += ((double)s->tiles - matrices * (double)different[side]) * tile[side];
+    }
+    return stream + *more;
+}
+
 /* A block whose run ends within a tile gives its sums to L2; the one that has the tile's last steps takes those of all the
  * others, one after the other. What it waits for at its end nothing hides. */
 void work_stream(const KernelDesign *d, const TileMapping *m, KernelWork *w)
@@ -549,6 +598,11 @@ void work_stream(const KernelDesign *d, const TileMapping *m, KernelWork *w)
                        (double)others * (move + 2 * costs.atomic_cycles);
     w->l2_bytes += 2 * parts * (double)s.sums;
     w->written_bytes += parts * (double)s.sums;
+    int64_t panel = d->config.panel > 0 ? d->config.panel : w->panel;
+    double more, kept = costs.l2_kept * device->l2_kib * 1024.0,
+                 read = skewed_bytes(d, m, &s, panel, kept, &more);
+    w->stream.bytes = more > 0 ? read : 0;
+    w->read_bytes += more;
     w->l2_atomics += 2 * (double)s.blocks;
 }
 
