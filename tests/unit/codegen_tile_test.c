@@ -9,6 +9,8 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "ir/attribute/config.h"
+#include "ir/kernel/kernel.h"
 #include "ir/kernel/kind.h"
 #include "tests/unit/shared/kernel_case.h"
 
@@ -99,12 +101,60 @@ static void wide_kernels_are_right(void **state)
                 check(a, i, "sm_90a", configs[c], c % 2 == 1);
 }
 
+static bool is_possible(Arena *a, size_t program, const char *target, const char *config)
+{
+    if (!has_cores(module_of(a, programs[program].body), target))
+        return false;
+    Instruction *fusion = kernel_case_fusion(a, module_of(a, programs[program].body));
+    KernelDesign d;
+    Target t;
+    assert_true(target_find(target, &t));
+    kernel_kind_set(fusion, KERNEL_TILE);
+    config_set_object(fusion, "config", config);
+    kernel_design(fusion, &t, a, &d);
+    return d.wrong == NULL && d.unsupported == NULL;
+}
+
+/* Blocks that share tiles: more and fewer than tiles, runs that begin and end within them, tiles before with blocks of
+ * their own. */
+static void shared_tiles_are_right(void **state)
+{
+    Arena *a = *state;
+    static const struct {
+        const char *target, *config;
+        size_t least; /* of the programs that can be so */
+    } kernels[] = {
+        {"sm_80", "\"tile\":[16,16],\"depth\":16,\"warps\":[1,1],\"stages\":3", 8},
+        {"sm_90", "\"tile\":[16,32],\"depth\":32,\"warps\":[1,1],\"stages\":2", 8},
+        {"sm_90",
+         "\"tile\":[16,64],\"depth\":32,\"warps\":[1,1],\"slices\":2,\"stages\":2", 4},
+        {"sm_90a", "\"tile\":[64,64],\"depth\":16,\"warps\":[4,1],\"stages\":3", 4},
+    };
+    static const char *const shares[] = {"[6,4]", "[3,5]", "[2,3]", "[1,2]"};
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+        size_t done = 0;
+        for (size_t i = k % 2; i < sizeof programs / sizeof *programs; i += 2) {
+            for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
+                const char *config =
+                    arena_printf(a, "{%s,\"stream_k\":%s}", kernels[k].config, shares[s]);
+                if (!is_possible(a, i, kernels[k].target, config))
+                    continue;
+                check(a, i, kernels[k].target, config, s % 2 == 1);
+                done++;
+                break;
+            }
+        }
+        assert_true(done >= kernels[k].least);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chosen_kernels_are_right),
         cmocka_unit_test(configured_kernels_are_right),
         cmocka_unit_test(wide_kernels_are_right),
+        cmocka_unit_test(shared_tiles_are_right),
     };
     return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);
 }

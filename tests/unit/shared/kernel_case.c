@@ -140,16 +140,18 @@ static void make_arguments(Run *c)
 
 static const char *name_of(const Run *c);
 
-/* Memory that is 0 when the kernel starts, as its argument behind all arrays; NULL: it has none. */
-static void *scratch_create(const Run *c, uint64_t bytes, Shadow *shadow)
+/* Memory whose beginning is 0 when the kernel starts, as its argument behind all arrays; NULL: it has none. */
+static void *scratch_create(const Run *c, const KernelGeometry *g, Shadow *shadow)
 {
+    uint64_t bytes = g->scratch_bytes;
     if (bytes == 0)
         return NULL;
     assert_true(c->count < KERNEL_CASE_ARGS);
     void *data = aligned_alloc(128, (bytes / 128 + 1) * 128);
-    memset(data, 0, bytes);
+    memset(data, 0xff, bytes);
+    memset(data, 0, g->cleared_bytes);
     assert_true(shadow_init(shadow, bytes, true, true));
-    shadow_set_written(shadow, 0, bytes, true);
+    shadow_set_written(shadow, 0, g->cleared_bytes, true);
     return data;
 }
 
@@ -186,7 +188,7 @@ static void run_kernel(Run *c, const Target *target)
         fail_msg("%s: %s", name_of(c),
                  design.wrong != NULL ? design.wrong : design.unsupported);
     uint64_t bytes = design.geometry.scratch_bytes;
-    void *scratch = scratch_create(c, bytes, &shadow);
+    void *scratch = scratch_create(c, &design.geometry, &shadow);
     if (scratch != NULL) {
         args[count] = (KernelArg){.align = 128, .bytes = bytes, .is_noalias = true};
         slots[count] = (uintptr_t)scratch;
