@@ -39,6 +39,18 @@ static void change_config(Arena *a, Random *r, KernelConfig *c)
 #include "ir/attribute/config.def"
 }
 
+/* Blocks share tiles only where it is said. */
+static void share_tiles(Random *r, KernelKind kind, KernelConfig *c)
+{
+    enum { MOST_SHARED = 16 };
+    if ((kernel_kind_info[kind].keys & 1u << KERNEL_KEY_STREAM_K) == 0 ||
+        random_chance(r, 50))
+        return;
+    for (int i = 0; i < 2; i++)
+        c->stream_k[i] = 1 + random_below(r, MOST_SHARED);
+    c->set |= 1u << KERNEL_KEY_STREAM_K;
+}
+
 /* What cannot be is tried again, and at last left as it was. */
 static void change_fusion(Instruction *fusion, const Target *t, Arena *a, Random *r)
 {
@@ -49,6 +61,7 @@ static void change_fusion(Instruction *fusion, const Target *t, Arena *a, Random
     for (int attempt = 0; attempt < 4; attempt++) {
         KernelConfig c = d.config;
         change_config(a, r, &c);
+        share_tiles(r, d.kind, &c);
         config_set_object(fusion, "config", kernel_config_text(a, &c));
         kernel_design(fusion, t, a, &other);
         if (other.wrong == NULL && other.unsupported == NULL)

@@ -344,6 +344,13 @@ typedef struct ShapeTime {
     int64_t panel, stream[2]; /* stream_k; 0: none */
 } ShapeTime;
 
+/* Of convolutions other kinds, and pieces, make those whose tiles are few. */
+static bool may_share(const KernelDesign *d)
+{
+    return (d->config.set & 1u << KERNEL_KEY_STREAM_K) == 0 &&
+           d->plan.tile->contraction->inst->op == OP_DOT;
+}
+
 /* False: there is no such kernel, or none without spills. */
 static bool time_of(const KernelDesign *d, size_t shape, ShapeTime *out)
 {
@@ -365,7 +372,7 @@ static bool time_of(const KernelDesign *d, size_t shape, ShapeTime *out)
         *out = (ShapeTime){.seconds = kernel_time(&work, d->target->device).seconds,
                            .panel = work.panel};
         good = trial.unsupported == NULL;
-        if (good && (trial.config.set & 1u << KERNEL_KEY_STREAM_K) == 0)
+        if (good && may_share(&trial))
             stream_choose(&trial, design_tile_mapping(&trial, &why), &work, &out->seconds,
                           out->stream);
     }
@@ -423,6 +430,17 @@ static size_t choose_shape(const KernelDesign *d, ShapeTime *time)
     return best;
 }
 
+/* CUDA Tile IR, which shares no tiles, makes the kernel `c` even so: it needs no memory for that. */
+static bool is_by_tileir(const KernelDesign *d, const KernelConfig *c,
+                         const ShapeTime *time)
+{
+    KernelDesign trial = *d;
+    trial.config = *c;
+    memcpy(trial.config.stream_k, time->stream, sizeof time->stream);
+    geometry_tile(&trial);
+    return trial.unsupported != NULL || kernel_by_tileir(&trial);
+}
+
 void configure_tile(const KernelDesign *d, KernelConfig *c)
 {
     bool is_open = (c->set & 1u << KERNEL_KEY_TILE) == 0 && d->target != NULL;
@@ -432,10 +450,10 @@ void configure_tile(const KernelDesign *d, KernelConfig *c)
         c->panel = time.panel > 1 ? time.panel : 1;
         c->set |= time.panel > 1 ? 1u << KERNEL_KEY_PANEL : 0;
     }
-    if (time.stream[1] != 0) {
-        memcpy(c->stream_k, time.stream, sizeof c->stream_k);
-        c->set |= 1u << KERNEL_KEY_STREAM_K;
-    }
+    if (time.stream[1] == 0 || is_by_tileir(d, c, &time))
+        return;
+    memcpy(c->stream_k, time.stream, sizeof c->stream_k);
+    c->set |= 1u << KERNEL_KEY_STREAM_K;
 }
 
 /* Copies of all stages stand one behind another before the loop: LLVM takes minutes for too many. */

@@ -579,13 +579,13 @@ void work_stream(const KernelDesign *d, const TileMapping *m, KernelWork *w)
     TileStream s = tile_stream(d, m);
     if (s.blocks == 0)
         return;
-    double l2 = (double)gpu_rates(device)->l2_bytes / device->multiprocessors,
+    const GpuRates *rates = gpu_rates(device);
+    double l2 = (double)rates->l2_bytes / device->multiprocessors,
            rate = l2 < costs.multiprocessor_bytes ? l2 : costs.multiprocessor_bytes;
     double together = (double)s.blocks / device->multiprocessors,
            resident = kernel_resident(w, device);
     together = together < 1 ? 1 : together < resident ? together : resident;
-    double move = (double)s.sums * together / rate,
-           begin = w->block_cycles - w->serial_cycles;
+    double move = (double)s.sums * together / rate;
     int64_t others = s.blocks % s.tiles == 0 ? s.blocks / s.tiles - 1
                      : s.blocks > s.tiles    ? tiles_of(s.blocks, s.tiles)
                                              : 1;
@@ -594,8 +594,8 @@ void work_stream(const KernelDesign *d, const TileMapping *m, KernelWork *w)
     w->stream.by = (double)s.blocks;
     /* the ticket; a second tile's first stages; sums on their way, the flag behind them; of each of the others the flag
      * and the sums behind it */
-    w->stream.cycles = costs.atomic_cycles + begin + (move + 2 * costs.atomic_cycles) +
-                       (double)others * (move + 2 * costs.atomic_cycles);
+    w->stream.cycles = costs.atomic_cycles + rates->memory_cycles +
+                       (double)(1 + others) * (move + 2 * costs.atomic_cycles);
     w->l2_bytes += 2 * parts * (double)s.sums;
     w->written_bytes += parts * (double)s.sums;
     int64_t panel = d->config.panel > 0 ? d->config.panel : w->panel;
