@@ -23,7 +23,7 @@ typedef struct KernelRequest {
     const Instruction *fusion; /* of the first launch */
     const KernelDesign *design;
     const KernelArg *
-        args; /* parameters by number, result leaves, the random state, the scalar, scratch memory */
+        args; /* parameters by number, result leaves, the random state, the scalar, scratch memory, partial results, tickets */
     uint32_t arg_count;
     /* [arg_count] bytes that all launches move of arguments that allow accesses of 16 bytes */
     uint64_t *moved;

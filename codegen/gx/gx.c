@@ -422,17 +422,17 @@ void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef 
     gx_call(k, ROW_ATOMIC_STORE, type, NULL, LLVMVoidTypeInContext(k->context), args, 5);
 }
 
-void gx_fence(Kernel *k)
-{
-    LLVMValueRef site = gx_current_site(k);
-    gx_call(k, ROW_FENCE, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
-}
-
 void gx_pause(Kernel *k)
 {
     enum { NANOSECONDS = 20 };
     LLVMValueRef args[] = {gx_i32(k, NANOSECONDS), gx_current_site(k)};
     gx_call(k, ROW_PAUSE, NULL, NULL, LLVMVoidTypeInContext(k->context), args, 2);
+}
+
+void gx_fence(Kernel *k)
+{
+    LLVMValueRef site = gx_current_site(k);
+    gx_call(k, ROW_FENCE, NULL, NULL, LLVMVoidTypeInContext(k->context), &site, 1);
 }
 
 /* ---- threads together ---- */

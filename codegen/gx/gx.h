@@ -113,17 +113,16 @@ LLVMValueRef gx_atomic(Kernel *k, GxAtomic op, unsigned arg, LLVMValueRef offset
 
 /* What blocks tell each other while they run: an integer of 4 or 8 bytes, naturally aligned, that is read or
  * written at once, relaxed, past the caches of a multiprocessor. Other accesses are not ordered by it: what
- * is told stands in the integer itself. */
+ * is told stands in the integer itself, or before a fence (gx_fence). */
 LLVMValueRef gx_atomic_load(Kernel *k, unsigned arg, LLVMValueRef offset,
                             LLVMTypeRef type);
 void gx_atomic_store(Kernel *k, unsigned arg, LLVMValueRef offset, LLVMValueRef value);
-/* What this thread, and others before a barrier, stored is there for a thread that has loaded what this one stores behind
- * the fence, and has a fence behind that load; for others behind a barrier. All of them by gx_atomic_store and
- * gx_atomic_load. */
-void gx_fence(Kernel *k);
 /* In a loop that waits for another block. That block must have started before: blocks take tickets, for their
  * numbers say nothing about the order in which they start. */
 void gx_pause(Kernel *k);
+/* Orders what the thread did, and what others of its block did before a barrier in front of the fence, with an atomic
+ * behind it; and an atomic in front of it with what the thread does next, and others of its block behind a barrier. */
+void gx_fence(Kernel *k);
 
 /* ---- threads together ---- */
 void gx_barrier(Kernel *k);  /* all threads of the block */

@@ -400,11 +400,22 @@ static LLVMValueRef emu_nothing(const GxCall *c, const State *s, unsigned detail
     return NULL;
 }
 
+static LLVMValueRef call_at_site(const GxCall *c, const State *s, const char *name)
+{
+    LLVMValueRef args[] = {s->block, gx_operand(c, 0)};
+    return call_engine(s, c->builder, name, s->none, args, 2);
+}
+
 static LLVMValueRef emu_proxy_fence(const GxCall *c, const State *s, unsigned detail)
 {
     (void)detail;
-    LLVMValueRef args[] = {s->block, gx_operand(c, 0)};
-    return call_engine(s, c->builder, "gxemu_proxy_fence", s->none, args, 2);
+    return call_at_site(c, s, "gxemu_proxy_fence");
+}
+
+static LLVMValueRef emu_fence(const GxCall *c, const State *s, unsigned detail)
+{
+    (void)detail;
+    return call_at_site(c, s, "gxemu_fence");
 }
 
 static LLVMValueRef in_64_bits(const GxCall *c, const State *s, unsigned operand)

@@ -90,14 +90,6 @@ static LLVMValueRef nvptx_atomic_store(const GxCall *c, const State *s,
     return store;
 }
 
-static LLVMValueRef nvptx_fence(const GxCall *c, const State *s, const char *intrinsic)
-{
-    (void)s, (void)intrinsic;
-    unsigned device = LLVMGetSyncScopeID(c->context, "device", strlen("device"));
-    return LLVMBuildFenceSyncScope(c->builder, LLVMAtomicOrderingAcquireRelease, device,
-                                   "");
-}
-
 /* A special register that is below a known bound. */
 static LLVMValueRef nvptx_index(const GxCall *c, const State *s, const char *intrinsic)
 {
@@ -508,6 +500,14 @@ static LLVMValueRef nvptx_mbarrier_wait(const GxCall *c, const State *s,
                     "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
                     "@!done bra again;\n}",
                     "r,r,~{memory}", args, 2);
+}
+
+static LLVMValueRef nvptx_fence(const GxCall *c, const State *s, const char *intrinsic)
+{
+    (void)s, (void)intrinsic;
+    unsigned device = LLVMGetSyncScopeID(c->context, "device", strlen("device"));
+    return LLVMBuildFenceSyncScope(c->builder, LLVMAtomicOrderingAcquireRelease, device,
+                                   "");
 }
 
 static LLVMValueRef nvptx_proxy_fence(const GxCall *c, const State *s,

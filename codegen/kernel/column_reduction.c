@@ -2,11 +2,18 @@
  * lies side by side; the threads of a block that share results split the columns and meet in shared
  * memory. All of them then know the results, so that later reductions of the same columns, and results
  * with an element for each column, are made in the same kernel: those that need no reduction on the way, while
- * what they are made of is at hand. */
+ * what they are made of is at hand.
+ *
+ * Where several blocks share results, each leaves what it found in memory; the last of them to be done combines all,
+ * in the order of the blocks' numbers, and goes on alone. */
+#include <string.h>
+
 #include "codegen/element/reducer.h"
 #include "codegen/kernel/distribution.h"
 #include "codegen/kernel/emitters.h"
 #include "codegen/kernel/threads.h"
+#include "codegen/kernel/ticket.h"
+#include "ir/base/divide.h"
 #include "ir/kernel/reduction.h"
 
 typedef struct Columns {
@@ -21,7 +28,10 @@ typedef struct Columns {
     uint32_t width;        /* threads side by side */
     uint32_t splits;       /* threads that share a result */
     uint32_t unroll;       /* columns that a thread reads at a time */
+    uint32_t blocks;       /* that share a result */
     LLVMValueRef x, y;     /* i32: threads */
+    LLVMValueRef group,
+        block; /* i32: of the blocks that share results: which; the number among them */
     LLVMValueRef in_range; /* i1: the results exist; NULL: always */
     const IndexExpr *row;  /* of lane 0 */
 } Columns;
@@ -89,8 +99,13 @@ static void accumulate(Emit *e, const void *user, const IndexExpr *column,
 static void for_columns(Columns *c, bool in_order, DistributionFn *body,
                         LLVMValueRef *carried, unsigned count)
 {
-    Distribution s = {.thread = to_index(c->e, c->y),
-                      .threads = c->splits,
+    LLVMValueRef thread = c->y;
+    if (c->blocks > 1) {
+        LLVMValueRef before = gx_mul_natural(c->k, c->block, gx_i32(c->k, c->splits));
+        thread = gx_add_natural(c->k, before, c->y);
+    }
+    Distribution s = {.thread = to_index(c->e, thread),
+                      .threads = (int64_t)c->splits * c->blocks,
                       .items = c->plan->columns,
                       .in_order = in_order,
                       .unroll = c->unroll};
@@ -191,15 +206,26 @@ static void combine_splits(Columns *c, const uint32_t *base, LLVMValueRef *carri
     gx_loop_end(k, &loop, next);
 }
 
-static void share(Columns *c, uint32_t *base, const LLVMValueRef *carried)
+/* Shared memory for what the splits find. */
+static void find_room(Columns *c, uint32_t *base)
+{
+    uint32_t n = 0;
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
+        for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
+            unsigned bytes = shared_bytes(c->reducers[h].accumulator[i]);
+            base[n] = gx_shared_alloc(
+                c->k, (uint64_t)bytes * c->lanes * c->splits * c->width, bytes);
+        }
+    }
+}
+
+static void share(Columns *c, const uint32_t *base, const LLVMValueRef *carried)
 {
     uint32_t n = 0;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
             DType t = c->reducers[h].accumulator[i];
             unsigned bytes = shared_bytes(t);
-            base[n] = gx_shared_alloc(
-                c->k, (uint64_t)bytes * c->lanes * c->splits * c->width, bytes);
             for (uint32_t v = 0; v < c->lanes; v++)
                 shared_store(c->e, t, slot(c, base[n], bytes, c->y, v),
                              carried[n * c->lanes + v]);
@@ -207,33 +233,97 @@ static void share(Columns *c, uint32_t *base, const LLVMValueRef *carried)
     }
 }
 
-/* -- stages ------------------------------------------------------------------------------------------- */
+/* The splits of the block combine what they found. */
+static void meet(Columns *c, const uint32_t *base, LLVMValueRef *carried)
+{
+    if (c->splits == 1)
+        return;
+    share(c, base, carried);
+    gx_barrier(c->k);
+    combine_splits(c, base, carried);
+}
 
-/* The heroes from c->first on that are of one stage and fit: makes them, and their values known. */
-static void reduce_stage(Columns *c)
+/* -- blocks that share results -------------------------------------------------------------------------- */
+
+/* Where block `block` of them leaves value n of lane v. */
+static LLVMValueRef partial_offset(const Columns *c, uint32_t n, DType t,
+                                   const IndexExpr *block, uint32_t v)
+{
+    IndexContext *ix = c->e->ix;
+    uint64_t first = reduction_partial_offset(c->plan, c->blocks, n);
+    const IndexExpr *row = ix_add(ix, ix_mul(ix, block, c->plan->rows), c->row);
+    row = ix_mul(ix, ix_add(ix, row, ix_const(ix, v)), shared_bytes(t));
+    return emit_index(c->e, ix_add(ix, row, ix_const(ix, (int64_t)first)), 0);
+}
+
+static void leave_partials(const Columns *c, const LLVMValueRef *carried)
 {
     Emit *e = c->e;
-    LLVMValueRef carried[REDUCER_MOST];
-    uint32_t base[REDUCER_MOST], n = 0;
-    bool needs_order = false; /* a computation may prefer what comes first */
-    c->stage_values = 0;
-    for (uint32_t h = c->first; h < c->first + c->count; h++) {
-        Reducer *r = &c->reducers[h];
-        LLVMValueRef start[REDUCER_MOST];
-        reducer_begin(r, e, c->plan->heroes[h]);
-        reducer_start(r, start);
-        needs_order |= !r->is_simple;
-        c->stage_values += r->count;
-        for (uint32_t i = 0; i < r->count * c->lanes; i++)
-            carried[n++] = start[i / c->lanes];
+    const IndexExpr *block =
+        emit_variable(e, to_index(e, c->block), (Range){0, c->blocks - 1});
+    LLVMBuilderRef b = c->k->builder;
+    LLVMValueRef stores = LLVMBuildICmp(b, LLVMIntEQ, c->y, gx_i32(c->k, 0), "");
+    if (c->in_range != NULL)
+        stores = LLVMBuildAnd(b, stores, c->in_range, "");
+    GxIf first;
+    uint32_t n = 0;
+    emit_if_begin(e, &first, stores);
+    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
+        for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
+            DType t = c->reducers[h].accumulator[i];
+            for (uint32_t v = 0; v < c->lanes; v++)
+                memory_store(e, emitter_partials_arg(c->in), t,
+                             partial_offset(c, n, t, block, v),
+                             carried[n * c->lanes + v]);
+        }
     }
-    walk_columns(c, needs_order, carried, n);
-    if (c->splits > 1) {
-        share(c, base, carried);
-        gx_barrier(c->k);
-        combine_splits(c, base, carried);
+    emit_if_end(e, &first, NULL, 0, NULL);
+}
+
+/* Adds what a block has left. */
+static void take_partials(Emit *e, const void *user, const IndexExpr *block,
+                          LLVMValueRef is_start, LLVMValueRef *carried)
+{
+    const Columns *c = user;
+    LLVMValueRef found[REDUCER_MOST];
+    uint32_t n = 0;
+    (void)is_start;
+    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
+        for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
+            DType t = c->reducers[h].accumulator[i];
+            for (uint32_t v = 0; v < c->lanes; v++)
+                found[n * c->lanes + v] = memory_load(e, emitter_partials_arg(c->in), t,
+                                                      partial_offset(c, n, t, block, v));
+        }
     }
-    const LLVMValueRef *from = carried;
+    combine_split(c, found, carried);
+}
+
+/* By the block that is the last: its splits share out what all have left. */
+static void combine_blocks(Columns *c, const uint32_t *base, LLVMValueRef *carried)
+{
+    enum { AT_ONCE = 4 };
+    Distribution s = {.thread = to_index(c->e, c->y),
+                      .threads = c->splits,
+                      .items = c->blocks,
+                      .unroll = c->stage_values * c->lanes <= AT_ONCE ? AT_ONCE : 1};
+    GxIf exists;
+    uint32_t count = c->stage_values * c->lanes;
+    LLVMValueRef *start = arena_copy(c->in->arena, carried, count * sizeof *carried);
+    emit_if_begin(c->e, &exists, c->in_range);
+    distribute_items(c->e, &s, take_partials, c, carried, count);
+    emit_if_end_or(c->e, &exists, carried, start, count);
+    meet(c, base, carried);
+}
+
+/* -- stages ------------------------------------------------------------------------------------------- */
+
+static void store_results(Columns *c);
+
+/* What the heroes are, and what is made of them. */
+static void finish_stage(Columns *c, const LLVMValueRef *from)
+{
+    Emit *e = c->e;
     e->lanes = c->lanes;
     for (uint32_t h = c->first; h < c->first + c->count; h++) {
         const Reducer *r = &c->reducers[h];
@@ -249,6 +339,52 @@ static void reduce_stage(Columns *c)
         from += r->count * c->lanes;
     }
     e->lanes = 1;
+}
+
+/* All that is left to do, by the last block. carried: what this one found; start: nothing. */
+static void finish_together(Columns *c, const uint32_t *base, const LLVMValueRef *carried,
+                            LLVMValueRef *start)
+{
+    GxIf last;
+    leave_partials(c, carried);
+    LLVMValueRef ticket =
+        gx_mul_natural(c->k, c->group, gx_i32(c->k, REDUCTION_TICKET_BYTES));
+    emit_if_begin(c->e, &last,
+                  ticket_is_last(c->k, emitter_tickets_arg(c->in), ticket, c->blocks,
+                                 gx_shared_alloc(c->k, 4, 4)));
+    combine_blocks(c, base, start);
+    finish_stage(c, start);
+    store_results(c);
+    emit_if_end(c->e, &last, NULL, 0, NULL);
+}
+
+/* The heroes from c->first on that are of one stage and fit: makes them, and their values known. */
+static void reduce_stage(Columns *c)
+{
+    Emit *e = c->e;
+    LLVMValueRef carried[REDUCER_MOST], none[REDUCER_MOST];
+    uint32_t base[REDUCER_MOST], n = 0;
+    bool needs_order = false; /* a computation may prefer what comes first */
+    c->stage_values = 0;
+    for (uint32_t h = c->first; h < c->first + c->count; h++) {
+        Reducer *r = &c->reducers[h];
+        LLVMValueRef start[REDUCER_MOST];
+        reducer_begin(r, e, c->plan->heroes[h]);
+        reducer_start(r, start);
+        needs_order |= !r->is_simple;
+        c->stage_values += r->count;
+        for (uint32_t i = 0; i < r->count * c->lanes; i++)
+            carried[n++] = start[i / c->lanes];
+    }
+    memcpy(none, carried, n * sizeof *none);
+    walk_columns(c, needs_order, carried, n);
+    if (c->splits > 1)
+        find_room(c, base);
+    meet(c, base, carried);
+    if (c->blocks > 1)
+        finish_together(c, base, carried, none);
+    else
+        finish_stage(c, carried);
 }
 
 /* -- results ------------------------------------------------------------------------------------------ */
@@ -312,6 +448,14 @@ static void find_results(Columns *c)
     c->x = gx_tid(c->k, 0);
     c->y = gx_tid(c->k, 1);
     LLVMValueRef thread = emit_thread_number(e);
+    if (c->blocks > 1) {
+        uint32_t groups = (uint32_t)ceil_div(threads, c->width);
+        c->group = LLVMBuildURem(b, gx_ctaid(c->k, 0), gx_i32(c->k, groups), "");
+        c->block = LLVMBuildUDiv(b, gx_ctaid(c->k, 0), gx_i32(c->k, groups), "");
+        thread =
+            gx_mul_natural(c->k, to_index(e, c->group), emit_index_constant(e, c->width));
+        thread = gx_add_natural(c->k, thread, to_index(e, c->x));
+    }
     if (threads % c->width != 0) {
         LLVMValueRef last = emit_index_constant(e, threads - 1);
         c->in_range = LLVMBuildICmp(b, LLVMIntSLE, thread, last, "");
@@ -328,7 +472,8 @@ Kernel *emitter_column_reduction(const EmitterInput *in)
                  .lanes = (uint32_t)config->lanes.data[0],
                  .width = (uint32_t)config->width,
                  .splits = (uint32_t)config->splits,
-                 .unroll = (uint32_t)config->unroll};
+                 .unroll = (uint32_t)config->unroll,
+                 .blocks = (uint32_t)config->column_blocks};
     c.e = emitter_begin(in);
     c.k = c.e->k;
     find_results(&c);
@@ -337,6 +482,7 @@ Kernel *emitter_column_reduction(const EmitterInput *in)
         c.count = reduction_stage(c.plan, c.first, config->carried, &c.stage_values);
         reduce_stage(&c);
     }
-    store_results(&c);
+    if (c.blocks == 1)
+        store_results(&c);
     return emitter_finish(in, c.e);
 }

@@ -28,6 +28,16 @@ uint32_t emitter_scratch_arg(const EmitterInput *in)
     return in->arg_count - 1;
 }
 
+uint32_t emitter_partials_arg(const EmitterInput *in)
+{
+    return in->arg_count - 2;
+}
+
+uint32_t emitter_tickets_arg(const EmitterInput *in)
+{
+    return in->arg_count - 1;
+}
+
 uint32_t emitter_scalar_arg(const EmitterInput *in)
 {
     for (uint32_t i = 0; i < in->arg_count; i++) {

@@ -40,6 +40,9 @@ EmitterFn *emitter_function(KernelKind kind);
 uint32_t fusion_result_arg(const Instruction *fusion, uint32_t i);
 /* The kernel argument that is scratch memory. */
 uint32_t emitter_scratch_arg(const EmitterInput *in);
+/* Those that are KernelGeometry.partial_bytes and ticket_bytes. */
+uint32_t emitter_partials_arg(const EmitterInput *in);
+uint32_t emitter_tickets_arg(const EmitterInput *in);
 /* The kernel's scalar (kernel_scalar). */
 uint32_t emitter_scalar_arg(const EmitterInput *in);
 /* The kernel with its grid and block, without code yet. */

@@ -54,25 +54,34 @@ LLVMValueRef element_offset(Emit *e, uint32_t offset, LLVMValueRef index, unsign
 
 static LLVMValueRef second_half(Emit *e, LLVMValueRef offset, unsigned bytes)
 {
-    return gx_add_natural(e->k, offset, gx_i32(e->k, bytes));
+    return gx_add_natural(e->k, offset, LLVMConstInt(LLVMTypeOf(offset), bytes, 0));
+}
+
+void memory_store(Emit *e, uint32_t arg, DType t, LLVMValueRef offset, LLVMValueRef value)
+{
+    Units u = to_units(e, t, value);
+    gx_store(e->k, arg, offset, u.v[0], u.bytes);
+    if (u.count == 2)
+        gx_store(e->k, arg, second_half(e, offset, u.bytes), u.v[1], u.bytes);
+}
+
+LLVMValueRef memory_load(Emit *e, uint32_t arg, DType t, LLVMValueRef offset)
+{
+    Units u = units_of(e, t);
+    u.v[0] = gx_load(e->k, arg, offset, u.type, u.bytes);
+    if (u.count == 2)
+        u.v[1] = gx_load(e->k, arg, second_half(e, offset, u.bytes), u.type, u.bytes);
+    return from_units(e, t, &u);
 }
 
 void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value)
 {
-    Units u = to_units(e, t, value);
-    gx_store(e->k, GX_SHARED, offset, u.v[0], u.bytes);
-    if (u.count == 2)
-        gx_store(e->k, GX_SHARED, second_half(e, offset, u.bytes), u.v[1], u.bytes);
+    memory_store(e, GX_SHARED, t, offset, value);
 }
 
 LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset)
 {
-    Units u = units_of(e, t);
-    u.v[0] = gx_load(e->k, GX_SHARED, offset, u.type, u.bytes);
-    if (u.count == 2)
-        u.v[1] =
-            gx_load(e->k, GX_SHARED, second_half(e, offset, u.bytes), u.type, u.bytes);
-    return from_units(e, t, &u);
+    return memory_load(e, GX_SHARED, t, offset);
 }
 
 static LLVMValueRef shuffle(Emit *e, DType t, LLVMValueRef value, GxShfl mode,

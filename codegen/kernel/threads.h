@@ -7,6 +7,10 @@
 /* `offset` in bytes, i32, a multiple of shared_bytes(t). */
 void shared_store(Emit *e, DType t, LLVMValueRef offset, LLVMValueRef value);
 LLVMValueRef shared_load(Emit *e, DType t, LLVMValueRef offset);
+/* The same in argument `arg`. */
+void memory_store(Emit *e, uint32_t arg, DType t, LLVMValueRef offset,
+                  LLVMValueRef value);
+LLVMValueRef memory_load(Emit *e, uint32_t arg, DType t, LLVMValueRef offset);
 /* offset + index * bytes; index is an i32. */
 LLVMValueRef element_offset(Emit *e, uint32_t offset, LLVMValueRef index, unsigned bytes);
 

@@ -8,4 +8,10 @@
  * in the first word of scratch memory `arg`, and goes through shared memory at `base` (4 bytes). All threads. */
 LLVMValueRef ticket_take(Kernel *k, uint32_t arg, uint32_t base);
 
+/* Whether the block is the last one of `count` to come here, i1: then what all of them stored before is there for its
+ * threads. They are counted in the word at `offset` of argument `arg`, which is 0 before and behind. All threads; goes
+ * through shared memory as above. */
+LLVMValueRef ticket_is_last(Kernel *k, uint32_t arg, LLVMValueRef offset, uint32_t count,
+                            uint32_t base);
+
 #endif

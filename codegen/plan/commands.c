@@ -133,7 +133,7 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     uint32_t kernel = variant_kernel(v, fusion, &launch), n = fusion->operand_count;
     if (kernel == PLAN_NONE)
         return false;
-    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 3);
+    PlanArg *args = ARENA_ARRAY(v->arena, PlanArg, (size_t)n + results + 5);
     uint64_t *bytes = ARENA_ARRAY(v->arena, uint64_t, (size_t)n + results);
     for (uint32_t i = 0; i < n; i++) {
         args[i] = kernel_argument(v, fusion, &launch, i);
@@ -160,6 +160,14 @@ static bool add_launch(Variant *v, const Instruction *fusion)
     const KernelGeometry *g = &v->requests[kernel].design->geometry;
     if (g->scratch_bytes != 0)
         args[n++] = add_scratch(v, fusion, g);
+    if (g->partial_bytes != 0)
+        args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
+                              .access = PLAN_WRITE,
+                              .index = variant_scratch_slice(v, g->partial_bytes)};
+    if (g->ticket_bytes != 0)
+        args[n++] = (PlanArg){.tag = PLAN_ARG_SLICE,
+                              .access = PLAN_READ | PLAN_WRITE,
+                              .index = variant_ticket_slice(v, g->ticket_bytes)};
     uint32_t command = variant_command(v, PLAN_LAUNCH, fusion, kernel, args, n);
     if (v->options->candidates != 0)
         variant_add_candidates(v, fusion, &launch, command);
@@ -413,7 +421,7 @@ bool variant_make_commands(Variant *v)
     v->counters = ARENA_ARRAY(v->arena, uint32_t, v->module->computation_count + 1u);
     for (uint32_t c = 0; c < BUFFER_COLOURS; c++)
         v->temp_allocation[c] = PLAN_NONE;
-    v->workspace_slice = v->state_slice = PLAN_NONE;
+    v->workspace_slice = v->state_slice = v->ticket_allocation = PLAN_NONE;
     variant_add_signature(v);
     return variant_assign_streams(v) && variant_add_computation(v, v->module->entry);
 }

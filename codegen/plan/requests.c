@@ -28,8 +28,8 @@ static FusionArgs fusion_args(const Variant *v, const PieceLaunch *launch,
     FusionArgs f = {.parameters = fusion->operand_count};
     uint32_t results = (uint32_t)shape_leaf_count(fusion->shape);
     f.count = f.parameters + results;
-    f.holders = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 3);
-    f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 3);
+    f.holders = ARENA_ARRAY(v->arena, uint32_t, (size_t)f.count + 5);
+    f.args = ARENA_ARRAY(v->arena, KernelArg, (size_t)f.count + 5);
     for (uint32_t i = 0; i < f.count; i++) {
         bool is_result = i >= f.parameters;
         const Instruction *inst = is_result ? fusion : fusion->operands[i];
@@ -147,9 +147,8 @@ static const KernelDesign *design(const Variant *v, const Instruction *fusion,
     return NULL;
 }
 
-static void add_scratch(const Variant *v, KernelRequest *r, FusionArgs *f)
+static void add_memory(const Variant *v, KernelRequest *r, FusionArgs *f, uint64_t bytes)
 {
-    uint64_t bytes = r->design->geometry.scratch_bytes;
     if (bytes == 0)
         return;
     f->args[f->count++] =
@@ -197,7 +196,9 @@ static uint32_t find_kernel(Variant *v, const PieceLaunch *launch,
                        .moved = ARENA_ARRAY(v->arena, uint64_t, f.count)};
     if (r.design == NULL)
         return PLAN_NONE;
-    add_scratch(v, &r, &f);
+    add_memory(v, &r, &f, r.design->geometry.scratch_bytes);
+    add_memory(v, &r, &f, r.design->geometry.partial_bytes);
+    add_memory(v, &r, &f, r.design->geometry.ticket_bytes);
     PlanKernel p = plan_kernel(v, &r);
     v->requests = arena_grow(v->arena, v->requests, &v->request_capacity,
                              v->request_count + 1, sizeof *v->requests);
@@ -263,13 +264,20 @@ static uint32_t add_dtypes(Variant *v, const Instruction *fusion, uint32_t arg_c
     return plan_add_refs(&v->plan, names, arg_count);
 }
 
+static bool has_room(uint64_t has, uint64_t needs)
+{
+    return (has == 0) == (needs == 0) && needs <= has;
+}
+
 /* It can stand in the launch of `own`: its memory to work in is there, and not more. */
 static bool takes_arguments(const KernelDesign *other, const KernelDesign *own)
 {
     KernelScalar unused;
-    uint64_t has = own->geometry.scratch_bytes, needs = other->geometry.scratch_bytes;
-    return (has == 0) == (needs == 0) && needs <= has &&
-           other->geometry.cleared_bytes <= own->geometry.cleared_bytes &&
+    const KernelGeometry *has = &own->geometry, *needs = &other->geometry;
+    return has_room(has->scratch_bytes, needs->scratch_bytes) &&
+           needs->cleared_bytes <= has->cleared_bytes &&
+           has_room(has->partial_bytes, needs->partial_bytes) &&
+           has_room(has->ticket_bytes, needs->ticket_bytes) &&
            kernel_scalar(other->fusion, &unused) == kernel_scalar(own->fusion, &unused);
 }
 

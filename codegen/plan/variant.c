@@ -175,6 +175,21 @@ static uint32_t scratch_allocation(Variant *v)
     return s->allocation;
 }
 
+uint32_t variant_ticket_slice(Variant *v, uint64_t bytes)
+{
+    if (v->ticket_allocation == PLAN_NONE) {
+        PlanAllocation a = {.kind = PLAN_STATE,
+                            .alignment = BUFFER_ALIGNMENT,
+                            .name = plan_string(&v->plan, "tickets")};
+        v->ticket_allocation = plan_add_allocations(&v->plan, &a, 1);
+    }
+    PlanAllocation *a = &v->plan.allocations[v->ticket_allocation];
+    PlanSlice s = {
+        .allocation = v->ticket_allocation, .offset = a->bytes, .bytes = bytes};
+    a->bytes += (bytes + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
+    return plan_add_slices(&v->plan, &s, 1);
+}
+
 uint32_t variant_scratch_slice(Variant *v, uint64_t bytes)
 {
     PlanSlice s = {.allocation = scratch_allocation(v), .bytes = bytes};

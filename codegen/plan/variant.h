@@ -39,7 +39,7 @@ typedef struct Variant {
     PlanBuilder plan;
     uint32_t *slices; /* [set_count] slice of each set; PLAN_NONE until asked for */
     uint32_t temp_allocation[BUFFER_COLOURS]; /* by colour */
-    uint32_t workspace_slice, state_slice;
+    uint32_t workspace_slice, state_slice, ticket_allocation;
     struct Scratch {
         uint32_t stream, allocation;
     } * scratch; /* one for each stream that has kernels with scratch memory */
@@ -82,6 +82,8 @@ uint32_t variant_state_slice(Variant *v);
 uint32_t variant_workspace_slice(Variant *v, uint64_t bytes);
 /* What a kernel on the variant's stream works in: so many bytes, which its stream's next kernel may have. */
 uint32_t variant_scratch_slice(Variant *v, uint64_t bytes);
+/* What the blocks of a launch are counted in: no other launch has it, and each leaves it 0, as it was at first. */
+uint32_t variant_ticket_slice(Variant *v, uint64_t bytes);
 uint32_t variant_slice(Variant *v, const Instruction *inst, size_t leaf);
 PlanArg variant_slice_arg(Variant *v, const Instruction *inst, size_t leaf,
                           uint16_t access);

@@ -54,6 +54,9 @@ typedef struct KernelGeometry {
     /* Of device memory in which blocks tell each other how far they are: the kernel's last argument. 0: it has none. The
      * first so many of them are 0 when the kernel starts. */
     uint64_t scratch_bytes, cleared_bytes;
+    /* The same of what blocks leave for the last of them, whatever it is when the kernel starts, and of what they are
+     * counted in, which is 0 before and behind each launch: the last two arguments. 0: there are none. */
+    uint64_t partial_bytes, ticket_bytes;
     /* Blocks that registers are to leave a multiprocessor room for; 0: as many as its threads say. */
     uint32_t resident_blocks;
     bool has_barriers; /* or shuffles: threads of a block wait for one another */

@@ -395,6 +395,67 @@ uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried
     return n;
 }
 
+uint64_t reduction_partial_offset(const ReductionPlan *p, int64_t blocks, uint32_t value)
+{
+    enum { ALIGN = 16 };
+    uint64_t bytes = 0;
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        const Computation *comp = inst_called(p->heroes[h], 0);
+        uint32_t count = p->heroes[h]->operand_count / 2;
+        bool is_simple = computation_is_simple(comp, count);
+        for (uint32_t i = 0; i < count && value > 0; i++, value--) {
+            unsigned one = shared_bytes(computation_accumulator(comp, i, is_simple));
+            bytes += (uint64_t)(p->rows * blocks) * one;
+            bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+        }
+    }
+    return bytes;
+}
+
+static uint64_t partial_bytes(const ReductionPlan *p, int64_t blocks)
+{
+    return reduction_partial_offset(p, blocks, UINT32_MAX);
+}
+
+const char *column_blocks_refused(const KernelDesign *d, int64_t threads)
+{
+    const ReductionPlan *p = d->plan.reduction;
+    const KernelConfig *c = &d->config;
+    uint32_t values;
+    if (threads * c->column_blocks > p->columns)
+        return refuse_text(d,
+                           "\"column_blocks\" %lld of %lld threads are more than the "
+                           "%lld columns",
+                           (long long)c->column_blocks, (long long)threads,
+                           (long long)p->columns);
+    if (p->has_late || reduction_stage(p, 0, c->carried, &values) != p->hero_count)
+        return refuse_text(d,
+                           "\"column_blocks\" %lld, and the columns are walked over "
+                           "more than once",
+                           (long long)c->column_blocks);
+    for (uint32_t h = 0; h < p->hero_count; h++) {
+        if (!computation_is_simple(inst_called(p->heroes[h], 0),
+                                   p->heroes[h]->operand_count / 2))
+            return refuse_text(d,
+                               "\"column_blocks\" %lld, and %s may ask for its "
+                               "elements in order",
+                               (long long)c->column_blocks, p->heroes[h]->name);
+    }
+    if (partial_bytes(p, c->column_blocks) > INT32_MAX)
+        return refuse_text(d, "\"column_blocks\" %lld leave more than 2 GiB",
+                           (long long)c->column_blocks);
+    return NULL;
+}
+
+void geometry_column_blocks(KernelDesign *d, int64_t groups)
+{
+    KernelGeometry *g = &d->geometry;
+    geometry_shared(g, 4, 4); /* the ticket */
+    g->has_barriers = true;
+    g->partial_bytes = partial_bytes(d->plan.reduction, d->config.column_blocks);
+    g->ticket_bytes = (uint64_t)groups * REDUCTION_TICKET_BYTES;
+}
+
 uint32_t reduction_splits_together(uint32_t splits, uint32_t values)
 {
     enum { HELD = 8 }; /* values */

@@ -68,6 +68,12 @@ bool reduction_may_have_ends(const ReductionPlan *p);
  * *values, are no more than `carried`; at least one. */
 uint32_t reduction_stage(const ReductionPlan *p, uint32_t first, int64_t carried,
                          uint32_t *values);
+/* Of what the blocks that share a row's columns leave in memory, one value for each of them and each row, those of
+ * each accumulator together: where those of accumulator `value` begin, counted over all reductions; of so many, all
+ * bytes. */
+uint64_t reduction_partial_offset(const ReductionPlan *p, int64_t blocks, uint32_t value);
+enum { REDUCTION_TICKET_BYTES = 4 }; /* of each blocks' results */
+
 /* How many of the splits of a column that meet in shared memory a thread loads before it adds them, with so many values
  * each: what divides them, and leaves registers. */
 uint32_t reduction_splits_together(uint32_t splits, uint32_t values);

@@ -107,6 +107,13 @@ const char *chain_refused(const KernelDesign *d, const struct TileChainMapping *
                           uint64_t beside, const char *why);
 void geometry_chain(KernelDesign *d, int64_t blocks, uint64_t shared_bytes);
 
+/* -- reduction.c: where config.column_blocks is more than 1 --------------------------------------- */
+
+/* `threads` of each block share the columns of a row, too. */
+const char *column_blocks_refused(const KernelDesign *d, int64_t threads);
+/* Memory for what they leave. `groups`: of blocks that have the same rows. */
+void geometry_column_blocks(KernelDesign *d, int64_t groups);
+
 /* -- geometry.c ---------------------------------------------------------------------------------- */
 
 /* Threads of a block where each of `threads` has its own elements, and the grid of them. */

@@ -31,6 +31,7 @@ void gxemu_access(gxemu_block *b, uint32_t argument, uint64_t offset, uint32_t b
 void gxemu_barrier(gxemu_block *b, uint32_t site);
 void gxemu_syncwarp(gxemu_block *b, uint32_t mask, uint32_t site);
 void gxemu_pause(gxemu_block *b, uint32_t site);
+void gxemu_fence(gxemu_block *b, uint32_t site);
 uint32_t gxemu_shfl(gxemu_block *b, uint32_t mode, uint32_t mask, uint32_t value,
                     uint32_t operand, uint32_t clamp, uint32_t site);
 void gxemu_mma(gxemu_block *b, uint32_t number, void *registers, uint32_t site);

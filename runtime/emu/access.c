@@ -1,5 +1,6 @@
 /* Checked accesses of an emulated kernel: bounds, written state, races. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "runtime/emu/banks.h"
@@ -218,6 +219,17 @@ void fence_check(gxemu_block *b, uint64_t offset, uint32_t bytes, uint32_t site)
     if (e->launch->check_races && e->shared_shadow.pages != NULL &&
         race_fenced(&e->shared_shadow, &e->race, offset, bytes, &conflict) != RACE_NONE)
         report_race(e, b, GXEMU_SHARED, offset, bytes, site, GXEMU_READ, &conflict);
+}
+
+void gxemu_fence(gxemu_block *b, uint32_t site)
+{
+    Engine *e = engine_of(b);
+    (void)site;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (e->launch->check_races && !race_device_fence(&e->race, thread_of(b)->index)) {
+        finding_set(e->finding, FINDING_MEMORY, "no memory for the race detector");
+        engine_abort(e);
+    }
 }
 
 void gxemu_proxy_fence(gxemu_block *b, uint32_t site)

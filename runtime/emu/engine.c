@@ -27,6 +27,7 @@ static void engine_destroy(void *p)
         return;
     fibre_pool_deinit(&e->pool);
     shadow_deinit(&e->shared_shadow);
+    race_deinit(&e->race);
     banks_deinit(e);
     free(e->tensor);
     for (uint32_t i = 0; i < ENGINE_MOST_THREADS; i++)

@@ -123,7 +123,14 @@ static uint64_t serials_take(uint64_t count)
 
 void race_begin_launch(Race *r)
 {
-    *r = (Race){.serial = serials_take(1)};
+    *r = (Race){.serial = serials_take(1),
+                .released = r->released,
+                .released_capacity = r->released_capacity};
+}
+
+void race_deinit(Race *r)
+{
+    free(r->released);
 }
 
 static uint32_t race_next(Race *r)
@@ -136,6 +143,7 @@ static uint32_t race_next(Race *r)
         r->block_first = r->barrier = 1;
         memset(r->warps, 0, sizeof r->warps);
         memset(r->fences, 0, sizeof r->fences);
+        r->released_count = r->device_fence = 0;
     }
     return ++r->counter;
 }
@@ -144,6 +152,7 @@ void race_begin_block(Race *r)
 {
     r->block_serial = serials_take(1);
     r->block_first = r->barrier = race_next(r);
+    r->device_fence = 0;
 }
 
 void race_barrier(Race *r)
@@ -176,6 +185,52 @@ void race_shared_written(Race *r, uint32_t thread)
         r->fences[thread] = now - 1;
 }
 
+/* The block's entry is the last one: a later fence of its releases more. */
+bool race_device_fence(Race *r, uint32_t thread)
+{
+    uint32_t *last =
+        r->released_count != 0 ? &r->released[2 * r->released_count - 2] : NULL;
+    bool is_own = last != NULL && last[0] == r->block_first;
+    r->device_thread = thread;
+    r->device_fence = race_interval(r, thread);
+    r->acquired = r->released_count - is_own;
+    if (r->barrier == r->block_first)
+        return true;
+    if (is_own) {
+        last[1] = r->barrier;
+        return true;
+    }
+    if (r->released_count == r->released_capacity) {
+        uint32_t capacity = r->released_capacity == 0 ? 64 : 2 * r->released_capacity;
+        uint32_t *more = realloc(r->released, 2 * sizeof *more * capacity);
+        if (more == NULL)
+            return false;
+        r->released = more;
+        r->released_capacity = capacity;
+    }
+    last = &r->released[2 * r->released_count++];
+    last[0] = r->block_first;
+    last[1] = r->barrier;
+    return true;
+}
+
+/* Another block released what it did in this interval, and the thread knows. */
+static bool is_acquired(const Race *r, uint32_t interval, uint32_t thread)
+{
+    if (r->device_fence == 0 ||
+        (thread != r->device_thread && r->barrier <= r->device_fence))
+        return false;
+    uint32_t low = 0, high = r->acquired;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (r->released[2 * middle + 1] <= interval)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->acquired && r->released[2 * low] <= interval;
+}
+
 /* Was the stamp left before the last barrier of the thread's warp, by that warp? */
 static bool stamp_before_warp(const Race *r, uint32_t stamp, uint32_t thread)
 {
@@ -188,8 +243,10 @@ static bool stamp_conflicts(const Race *r, uint32_t stamp, uint32_t thread)
 {
     uint32_t interval = stamp >> STAMP_SHIFT;
     uint32_t other = stamp & STAMP_THREAD;
-    if ((stamp & (STAMP_BLOCKS | STAMP_COPY)) != 0 || interval < r->block_first)
+    if ((stamp & (STAMP_BLOCKS | STAMP_COPY)) != 0)
         return true;
+    if (interval < r->block_first)
+        return !is_acquired(r, interval, thread);
     if (interval < r->barrier)
         return false;
     if ((stamp & STAMP_MANY) != 0)

@@ -7,7 +7,10 @@
  *
  * Order. Every barrier interval of every block of a launch has a number; they only grow. Two
  * accesses of one block are ordered if they are one thread's, or if a barrier of the block lies
- * between them, or if they are one warp's and a barrier of the warp does. Accesses of two blocks are never ordered. What an asynchronous copy writes is not
+ * between them, or if they are one warp's and a barrier of the warp does. What a block does before a barrier and a device
+ * fence behind it, by any thread, is ordered with what a later block does behind a device fence of its own: by the
+ * same thread, or behind a barrier. (That an atomic told it so is not looked at.) Other accesses of two blocks are
+ * never ordered. What an asynchronous copy writes is not
  * ordered with anything between its issue and its end, not even with its own thread. What wgmma reads must also stand
  * before a proxy fence of the thread that wrote it (PTX ISA, "Async Proxy"). */
 #ifndef GXC_RUNTIME_EMU_SHADOW_H
@@ -70,15 +73,24 @@ typedef struct Race {
     uint32_t warps[RACE_WARPS]; /* after the last barrier of the warp, if that is later */
     /* up to here (this one, too) the thread's writes to shared memory stand before its last proxy fence */
     uint32_t fences[RACE_THREADS];
+    /* Of the block's last device fence: its thread and interval (0: it had none yet), and how many entries of the
+     * list stood there before. */
+    uint32_t device_thread, device_fence, acquired;
+    uint32_t *released; /* pairs of intervals, ascending: first and one behind the last */
+    uint32_t released_count, released_capacity; /* pairs */
 } Race;
 
+/* Zero at first. */
 void race_begin_launch(Race *r);
+void race_deinit(Race *r);
 void race_begin_block(Race *r);
 void race_barrier(Race *r);
 void race_warp_barrier(Race *r, uint32_t warp);
 /* The thread's proxy fence; the thread writes to shared memory. */
 void race_fence(Race *r, uint32_t thread);
 void race_shared_written(Race *r, uint32_t thread);
+/* The thread's device fence. False: no memory. */
+bool race_device_fence(Race *r, uint32_t thread);
 
 typedef enum {
     RACE_NONE,

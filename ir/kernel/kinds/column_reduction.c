@@ -1,5 +1,7 @@
 /* Column reductions: neighbouring threads make neighbouring results, so that what they read lies side by side; the
- * threads of a block that share results split the columns and meet in shared memory. */
+ * threads of a block that share results split the columns and meet in shared memory. Several blocks may share them,
+ * too: the last of these to be done combines what all have left in memory. */
+#include "ir/base/divide.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/rules.h"
 
@@ -192,6 +194,8 @@ void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
         config_set_lanes(d->arena, c, choose_lanes(d, c));
     if (config_lacks(c, KERNEL_KEY_SPLITS))
         c->splits = choose_splits(d, c);
+    if ((c->set & 1u << KERNEL_KEY_COLUMN_BLOCKS) == 0)
+        c->column_blocks = 1;
     if (config_lacks(c, KERNEL_KEY_UNROLL)) {
         ColumnReads r = reads_of(d, c->lanes.data[0]);
         c->unroll = unroll_of(d, c, c->splits, &r, c->lanes.data[0]);
@@ -217,6 +221,13 @@ static void add_shared(KernelGeometry *g, const KernelDesign *d)
     }
 }
 
+/* The blocks that make other results. */
+static int64_t groups_of(const KernelDesign *d)
+{
+    int64_t threads = d->plan.reduction->rows / d->config.lanes.data[0];
+    return ceil_div(threads, d->config.width);
+}
+
 const char *refuse_column_reduction(const KernelDesign *d)
 {
     const ReductionPlan *p = d->plan.reduction;
@@ -240,6 +251,11 @@ const char *refuse_column_reduction(const KernelDesign *d)
                            "\"width\" and \"splits\" ask for %lld threads; a block has a "
                            "multiple of %d, %d at most",
                            (long long)threads, TARGET_WARP, TARGET_BLOCK_THREADS);
+    if (c->column_blocks > 1) {
+        wrong = column_blocks_refused(d, c->splits);
+        if (wrong != NULL)
+            return wrong;
+    }
     KernelGeometry g = {.shared_bytes = 0};
     add_shared(&g, d);
     return shared_refused(d, g.shared_bytes);
@@ -248,8 +264,9 @@ const char *refuse_column_reduction(const KernelDesign *d)
 void geometry_column_reduction(KernelDesign *d)
 {
     const KernelConfig *c = &d->config;
-    int64_t threads = d->plan.reduction->rows / c->lanes.data[0];
-    geometry_blocks(d, (threads + c->width - 1) / c->width, c->width, c->splits);
+    geometry_blocks(d, groups_of(d) * c->column_blocks, c->width, c->splits);
     add_shared(&d->geometry, d);
     d->geometry.has_barriers = c->splits > 1;
+    if (c->column_blocks > 1)
+        geometry_column_blocks(d, groups_of(d));
 }

@@ -13,6 +13,7 @@
 #define LEAST_PART 256  /* columns that are worth a block */
 #define MOST_RESIDENT 4 /* blocks of a multiprocessor: enough of k and v is under way */
 #define TICKET_BYTES 4
+#define MOST_COLUMN_BLOCKS 256
 #define LEAST_FILL                                                                       \
     (-0x1.fffffep127) /* below: infinite, and a row without scores is no number */
 
@@ -291,6 +292,9 @@ const char *refuse_attention(const KernelDesign *d)
     const char *why, *wrong = rows_of_warps_refused(d);
     if (wrong == NULL)
         wrong = power_refused(d, "column_blocks", d->config.column_blocks);
+    if (wrong == NULL && d->config.column_blocks > MOST_COLUMN_BLOCKS)
+        wrong = refuse_text(d, "\"column_blocks\" are %d at most, found %lld",
+                            MOST_COLUMN_BLOCKS, (long long)d->config.column_blocks);
     if (wrong != NULL)
         return wrong;
     Arena *a = arena_scratch();

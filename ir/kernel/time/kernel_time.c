@@ -211,6 +211,7 @@ KernelTime kernel_time(const KernelWork *w, const GpuModel *d)
              rounds(w, resident * d->multiprocessors) * w->block_cycles / clock, -1);
     if (w->stream.by != 0)
         l.seconds += stream_seconds(w, d, l.seconds);
+    l.seconds += w->tail_cycles / clock;
     KernelTime t = {.seconds = l.seconds + costs.launch_seconds,
                     .limit = l.limit,
                     .waves = waves,

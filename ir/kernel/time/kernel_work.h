@@ -37,6 +37,7 @@ typedef struct KernelWork {
     double block_cycles;     /* that a block takes with a multiprocessor for itself */
     double serial_cycles;    /* of them: in the loop that takes longest */
     double serial_steps;     /* trips of that loop */
+    double tail_cycles;      /* that one block goes on when all others are done */
     double read_bytes, written_bytes; /* of device memory */
     double l2_bytes;
     double l2_atomics;         /* on device memory */

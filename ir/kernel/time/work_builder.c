@@ -495,6 +495,7 @@ void work_end(WorkBuilder *b, KernelWork *out)
                         .block_cycles = b->loops[0].now,
                         .serial_cycles = b->serial_cycles,
                         .serial_steps = b->serial_steps,
+                        .tail_cycles = b->tail_cycles,
                         .l2_atomics = b->atomics,
                         .operations = b->operations,
                         .product_operations = b->product_operations,

@@ -118,7 +118,7 @@ typedef struct WorkBuilder {
     uint32_t threads, warps;
     uint64_t shared_bytes;
     double torn_l2, torn_read,
-        torn_written; /* bytes beside those of accesses: of sectors written in parts */
+        torn_written; /* bytes beside those of accesses: of sectors written in parts, of partial results */
     uint32_t tensor_columns; /* set by the kind */
     uint32_t lanes;
     /* NULL: not asked for. Kept while lanes are 1, so that what a second walk asks for is known. */
@@ -148,7 +148,7 @@ typedef struct WorkBuilder {
     bool registers_only;
     double registers;       /* words that live through the kernel */
     double registers_apart; /* words that do while no values of loops do */
-    double serial_cycles, serial_steps;
+    double serial_cycles, serial_steps, tail_cycles;
     double atomics;
     double operations, product_operations;
     DType product_type;

@@ -1,5 +1,6 @@
 /* Row and column reductions: walks over the reduced elements, then threads that meet in shuffles and shared
  * memory, then what is made of the results. */
+#include "ir/base/divide.h"
 #include "ir/kernel/kinds/rows.h"
 #include "ir/kernel/time/work_kinds.h"
 
@@ -314,7 +315,7 @@ void work_two_way_reduction(const KernelDesign *d, KernelWork *out)
 /* -- columns ------------------------------------------------------------------------------------------------ */
 
 /* The threads that share results leave theirs in shared memory; each adds up all of them, some loads together. */
-static void meet_in_column(Reduction *r, uint32_t stage_values)
+static void meet_in_column(Reduction *r, uint32_t splits, uint32_t stage_values)
 {
     WorkBuilder *b = r->b;
     double words = 0, chain = 0;
@@ -322,10 +323,10 @@ static void meet_in_column(Reduction *r, uint32_t stage_values)
         words += work_reduction_bytes(r->plan->heroes[h]) / 4 * r->lanes;
         work_preset(b, r->plan->heroes[h]);
     }
-    if (r->group == 1)
+    if (splits == 1)
         return;
-    uint32_t together = reduction_splits_together(r->group, stage_values * r->lanes),
-             trips = r->group / together;
+    uint32_t together = reduction_splits_together(splits, stage_values * r->lanes),
+             trips = splits / together;
     work_shared(b, words, 4, 1);
     work_barrier(b);
     work_loop_begin(b, trips, trips, 1);
@@ -337,11 +338,32 @@ static void meet_in_column(Reduction *r, uint32_t stage_values)
     work_loop_end(b, costs.shared_cycles + together * chain);
 }
 
+/* Blocks that share a row's columns. Each leaves what it found and takes a ticket; the last one loads, `threads` of it
+ * for each row, what all have left. Both lie in L2. The others do so while blocks behind them read; that the last one
+ * comes to its end is waited for. words: of a row; rows: of a block. */
+static void meet_in_memory(WorkBuilder *b, const KernelDesign *d, int64_t threads,
+                           double words, double rows)
+{
+    double blocks = (double)d->config.column_blocks, bytes = 4 * words * rows;
+    double rounds = (double)ceil_div(d->config.column_blocks, threads);
+    if (d->config.column_blocks == 1)
+        return;
+    WorkPart before = work_part_begin(b, 1 / (double)threads);
+    work_instructions(b, (OpCost){.alu = 2}, words);
+    work_part_end(b, before);
+    work_atomics(b, 1.0 / b->threads);
+    b->torn_l2 += 2 * b->blocks * bytes;
+    b->tail_cycles = costs.atomic_cycles + 2 * b->rates->l2_cycles +
+                     blocks * bytes / costs.multiprocessor_bytes +
+                     (rounds + work_log2(threads)) * words * costs.alu_cycles +
+                     3 * costs.barrier_cycles + 2 * costs.shared_cycles;
+}
+
 void work_column_reduction(const KernelDesign *d, KernelWork *out)
 {
     const ReductionPlan *p = d->plan.reduction;
     const KernelConfig *c = &d->config;
-    int64_t threads = p->rows / c->lanes.data[0];
+    int64_t threads = p->rows / c->lanes.data[0], groups = ceil_div(threads, c->width);
     WorkBuilder *b = work_begin(d);
     Reduction r = {.b = b,
                    .plan = p,
@@ -349,27 +371,34 @@ void work_column_reduction(const KernelDesign *d, KernelWork *out)
                    .lanes = (uint32_t)c->lanes.data[0],
                    .rows_have_lanes = true,
                    .overlap = c->unroll > 1 ? (uint32_t)c->unroll : UNROLLED,
-                   .group = (uint32_t)c->splits};
+                   .group = (uint32_t)(c->splits * c->column_blocks)};
     const IndexExpr *x = work_coordinate(b,
                                          (WorkCoordinate){.block_div = 1,
+                                                          .block_mod = groups,
                                                           .block_mul = c->width,
                                                           .thread_div = 1,
                                                           .thread_mod = c->width},
                                          threads);
     r.row = ix_mul(b->ix, x, r.lanes);
-    r.thread = work_coordinate(b, (WorkCoordinate){.thread_div = c->width}, c->splits);
+    r.thread = work_coordinate(b,
+                               (WorkCoordinate){.block_div = groups,
+                                                .block_mul = c->splits,
+                                                .thread_div = c->width},
+                               r.group);
     double words = 0;
     for (r.first = 0; r.first < p->hero_count; r.first += r.count) {
         uint32_t values;
         r.count = reduction_stage(p, r.first, c->carried, &values);
         walk(&r, false);
-        meet_in_column(&r, values);
+        meet_in_column(&r, (uint32_t)c->splits, values);
         for (uint32_t h = r.first; h < r.first + r.count; h++)
             words += work_reduction_bytes(p->heroes[h]) / 4 * r.lanes;
     }
     work_registers(b, words);
     if (p->has_late)
         walk(&r, true);
-    store_rows(&r, 1 / (double)c->splits);
+    meet_in_memory(b, d, c->splits, words,
+                   (double)(threads < c->width ? threads : c->width));
+    store_rows(&r, 1 / (double)r.group);
     work_end(b, out);
 }
