@@ -18,6 +18,7 @@ PassFn pass_split_sorts;        /* of rows that no block holds */
 PassFn pass_own_values;         /* kernels for what would be copied */
 PassFn pass_multi_output; /* kernels side by side, or one behind the other, into one */
 PassFn pass_two_way_reductions; /* rows and columns of the same arrays by one kernel */
+PassFn pass_join_reductions;    /* both halves of a split one, where blocks can wait */
 
 /* A reshape whose result lies in memory as its operand does. It moves into what reads it, where it costs
  * nothing; by itself it is no kernel. */
@@ -60,6 +61,11 @@ void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_
 /* Drops from the fused computation what its root does not read, and operands read by nothing
  * else. */
 void fusion_drop_unread(Instruction *fusion, Arena *scratch);
+
+/* A way leads from `to` back to `from`, but not from its operand `from` itself or a result of that. The computation is
+ * in order. */
+bool fusion_leads_around(const Computation *comp, const Instruction *from,
+                         const Instruction *to, Arena *scratch);
 
 /* Of a reduction, or windows of one: a sum or product of floats that kernels keep in f32. */
 bool reduction_is_kept_wider(const Instruction *reduce);

@@ -207,6 +207,38 @@ Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
     return bring_in(&m, other);
 }
 
+static bool is_leaf_of(const Instruction *value, const Instruction *kernel)
+{
+    return value == kernel ||
+           (value->op == OP_GET_TUPLE_ELEMENT && value->operands[0] == kernel);
+}
+
+bool fusion_leads_around(const Computation *comp, const Instruction *from,
+                         const Instruction *to, Arena *scratch)
+{
+    uint32_t count = comp->instruction_count, top = 0;
+    bool *seen = ARENA_ARRAY(scratch, bool, count);
+    const Instruction **stack = ARENA_ARRAY(scratch, const Instruction *, count + 1);
+    stack[top++] = to;
+    while (top > 0) {
+        const Instruction *inst = stack[--top];
+        for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {
+            const Instruction *o = k < inst->operand_count
+                                       ? inst->operands[k]
+                                       : inst->control[k - inst->operand_count];
+            if (inst == to && is_leaf_of(o, from))
+                continue;
+            if (o == from)
+                return true;
+            /* the computation is in order */
+            if (o->id > from->id && !seen[o->id])
+                stack[top++] = o;
+            seen[o->id] = true;
+        }
+    }
+    return false;
+}
+
 void fusion_name_all(Module *m)
 {
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {

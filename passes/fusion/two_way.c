@@ -220,32 +220,6 @@ static bool is_result_of(const Instruction *value, const Instruction *kernel)
            (value->op == OP_GET_TUPLE_ELEMENT && value->operands[0] == kernel);
 }
 
-/* A way leads from `to` back to `from`, but not from its operand `from` itself or a result of that. */
-static bool leads_around(const TwoWay *t, const Instruction *from, const Instruction *to)
-{
-    uint32_t count = t->comp->instruction_count, top = 0;
-    bool *seen = ARENA_ARRAY(t->brief, bool, count);
-    const Instruction **stack = ARENA_ARRAY(t->brief, const Instruction *, count + 1);
-    stack[top++] = to;
-    while (top > 0) {
-        const Instruction *inst = stack[--top];
-        for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {
-            const Instruction *o = k < inst->operand_count
-                                       ? inst->operands[k]
-                                       : inst->control[k - inst->operand_count];
-            if (inst == to && is_result_of(o, from))
-                continue;
-            if (o == from)
-                return true;
-            /* the computation is in order */
-            if (o->id > from->id && !seen[o->id])
-                stack[top++] = o;
-            seen[o->id] = true;
-        }
-    }
-    return false;
-}
-
 static bool rows_fit(const TwoWay *t, const Instruction *rows, const Pieces *p)
 {
     const char *why;
@@ -253,7 +227,8 @@ static bool rows_fit(const TwoWay *t, const Instruction *rows, const Pieces *p)
         return false;
     const ReductionPlan *plan = reduction_plan(rows, t->brief, &why);
     return plan != NULL && plan->minor_reduced && plan->rows == p->rows &&
-           plan->columns == p->columns && !leads_around(t, p->sums, rows);
+           plan->columns == p->columns &&
+           !fusion_leads_around(t->comp, p->sums, rows, t->brief);
 }
 
 /* [operand of the kernel] what result `leaf` is made of. */
@@ -307,9 +282,10 @@ static Instruction *find_rows(const TwoWay *t, const Pieces *p, const bool *is_r
             shape_is_array(o->shape) && shape_elements(o->shape) == p->rows * p->columns;
         for (uint32_t i = 0; i < (is_full ? count : 0) + 1; i++) {
             Instruction *rows = i == 0 ? made : t->uses.list[first + i - 1];
-            bool has = is_by_rows(rows) &&
-                       (is_read == NULL ? !leads_around(t, rows, p->sums)
-                                        : has_operands(rows, p->sums, is_read));
+            bool has =
+                is_by_rows(rows) &&
+                (is_read == NULL ? !fusion_leads_around(t->comp, rows, p->sums, t->brief)
+                                 : has_operands(rows, p->sums, is_read));
             if (has && rows_fit(t, rows, p))
                 return rows;
         }

@@ -75,7 +75,7 @@ static int64_t choose_splits(const KernelDesign *d, const KernelConfig *c)
     const ReductionPlan *p = d->plan.reduction;
     uint64_t bytes = lane_bytes(p) * (uint64_t)(c->lanes.data[0] * c->width);
     int64_t splits = 1;
-    while (splits < COLUMN_SPLITS && splits * 2 <= p->columns &&
+    while (splits < COLUMN_SPLITS && splits * 2 * c->column_blocks <= p->columns &&
            splits * 2 * c->width <= TARGET_BLOCK_THREADS &&
            (uint64_t)splits * 2 * bytes <= TARGET_STATIC_SHARED)
         splits *= 2;
@@ -120,7 +120,7 @@ static int64_t unroll_of(const KernelDesign *d, const KernelConfig *c, int64_t s
 {
     const ReductionPlan *p = d->plan.reduction;
     int64_t sums = stage_values(d, c) * lanes;
-    int64_t rounds = p->columns / splits, unroll = 1;
+    int64_t rounds = p->columns / (splits * c->column_blocks), unroll = 1;
     int64_t accesses = r->arrays + 1; /* and at least one result */
     int64_t most =
         accesses > KERNEL_FEW_ACCESSES ? COLUMN_HELD_WIDE : COLUMN_HELD_VECTORS;
@@ -140,7 +140,8 @@ static int64_t widest_lanes(const KernelDesign *d, const KernelConfig *c)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
-    int64_t enough = c->width * (int64_t)target_multiprocessors(d->target);
+    int64_t enough =
+        ceil_div(c->width * (int64_t)target_multiprocessors(d->target), c->column_blocks);
     int64_t values = stage_values(d, c);
     unsigned widest = 1;
     if (!fusion_is_plain(comp, p->heroes, p->hero_count))
@@ -186,6 +187,8 @@ static int64_t choose_lanes(const KernelDesign *d, const KernelConfig *c)
 
 void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
 {
+    if ((c->set & 1u << KERNEL_KEY_COLUMN_BLOCKS) == 0)
+        c->column_blocks = 1;
     if (config_lacks(c, KERNEL_KEY_WIDTH))
         c->width = COLUMN_WIDTH;
     if (config_lacks(c, KERNEL_KEY_CARRIED))
@@ -194,8 +197,6 @@ void configure_column_reduction(const KernelDesign *d, KernelConfig *c)
         config_set_lanes(d->arena, c, choose_lanes(d, c));
     if (config_lacks(c, KERNEL_KEY_SPLITS))
         c->splits = choose_splits(d, c);
-    if ((c->set & 1u << KERNEL_KEY_COLUMN_BLOCKS) == 0)
-        c->column_blocks = 1;
     if (config_lacks(c, KERNEL_KEY_UNROLL)) {
         ColumnReads r = reads_of(d, c->lanes.data[0]);
         c->unroll = unroll_of(d, c, c->splits, &r, c->lanes.data[0]);
