@@ -45,7 +45,7 @@ static bool is_reduction(const Instruction *inst)
 
 static bool may_go(const Join *j, const Instruction *kernel)
 {
-    bool may = !j->is_awaited[kernel->id] && kernel != j->comp->root;
+    bool may = !j->is_awaited[kernel->id];
     for (uint32_t i = j->uses.start[kernel->id]; i < j->uses.start[kernel->id + 1] && may;
          i++) {
         const Instruction *user = j->uses.list[i];
@@ -85,8 +85,9 @@ static Instruction *find_first(const Join *j, const Instruction *second)
             leaf = inst_int(o, ATTR_INDEX, 0);
             o = o->operands[0];
         }
-        if (is_reduction(o) && fusion_result(o, (uint32_t)leaf).inst->op == OP_REDUCE &&
-            may_go(j, o) && is_only_read_by(j, o, leaf, second) &&
+        if (is_reduction(o) && o != j->comp->root &&
+            fusion_result(o, (uint32_t)leaf).inst->op == OP_REDUCE && may_go(j, o) &&
+            is_only_read_by(j, o, leaf, second) &&
             !fusion_leads_around(j->comp, o, second, j->brief))
             return o;
     }
@@ -119,9 +120,9 @@ static Instruction *bring_in(const Join *j, Instruction *fusion, const Instructi
         if (o != first && !is_leaf)
             continue;
         leaves.users_see[leaves.count] = o;
-        leaves.inside[leaves.count++] =
-            is_leaf ? root->operands[inst_int(o, ATTR_INDEX, 0)]
-                    : inst_called(fusion, 0)->root;
+        leaves.inside[leaves.count++] = is_leaf
+                                            ? root->operands[inst_int(o, ATTR_INDEX, 0)]
+                                            : inst_called(fusion, 0)->root;
     }
     return fusion_bring_in(fusion, &leaves, second, false, &spare, j->brief);
 }
@@ -206,6 +207,8 @@ static bool join(const Join *j, const Instruction *first, Instruction *second,
     fusion_set_results(fusion, results, count);
     fusion_drop_unread(fusion, j->brief);
     fusion->shape = own->root->shape;
+    if (second == j->comp->root && fusion->shape != second->shape)
+        return false;
     KernelKind kind = kernel_kind_choose(fusion, j->cx->target);
     if (kind == KERNEL_COUNT || !kernel_kind_is(kind, KERNEL_REDUCES) ||
         (kernel_kind_info[kind].keys & 1u << KERNEL_KEY_COLUMN_BLOCKS) == 0)
@@ -297,7 +300,9 @@ static void replace_results(const Join *j, Instruction *kernel, const int32_t *i
         else
             computation_remove(j->comp, user);
     }
-    if (!is_tuple && indices[0] >= 0)
+    if (is_tuple && kernel == j->comp->root)
+        forward[kernel->id] = fusion;
+    else if (!is_tuple && indices[0] >= 0)
         forward[kernel->id] = result_of(fusion, indices[0]);
     else
         computation_remove(j->comp, kernel);
