@@ -326,7 +326,8 @@ static void interpret(const Case *c, const TileConfig *config)
 
 static void programs_give_what_the_evaluator_gives(void **state)
 {
-    static const TileConfig sizes[] = {{16, 16, 0, DT_INVALID}, {32, 64, 0, DT_INVALID}};
+    static const TileConfig sizes[] = {{16, 16, 0, DT_INVALID, false},
+                                       {32, 64, 0, DT_INVALID, false}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)

@@ -266,7 +266,7 @@ static void bands_bound_the_loop(void **state)
         const Case c = {"band", "f16", all[i].side, 1,  1,           1,
                         150,    150,   16,          16, all[i].mask, false};
         Instruction *fusion = kernel_case_fusion(*state, module_of(*state, &c));
-        TileConfig config = {32, 32, 0, DT_INVALID};
+        TileConfig config = {32, 32, 0, DT_INVALID, false};
         DotChain chain;
         const char *why = dot_chain_find(fusion, *state, &chain);
         assert_null(why);

@@ -114,8 +114,10 @@ static void run(const char *name, const char *body, const TileConfig *sizes)
 static void programs_give_what_the_evaluator_gives(void **state)
 {
     (void)state;
-    static const TileConfig sizes[] = {
-        {16, 8, 16, 0}, {32, 64, 32, 0}, {64, 16, 8, 0}, {16, 16, 128, 0}};
+    static const TileConfig sizes[] = {{16, 8, 16, DT_INVALID, false},
+                                       {32, 64, 32, DT_INVALID, false},
+                                       {64, 16, 8, DT_INVALID, false},
+                                       {16, 16, 128, DT_INVALID, false}};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
             run(programs[i].name, programs[i].body, &sizes[j]);
@@ -153,7 +155,7 @@ static void what_is_no_tile_says_why(void **state)
          "dot(x, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
          NULL},
     };
-    static const TileConfig sizes = {16, 16, 16, DT_INVALID};
+    static const TileConfig sizes = {16, 16, 16, DT_INVALID, false};
     for (size_t i = 0; i < sizeof cases / sizeof *cases && cases[i].why != NULL; i++) {
         Arena *a = arena_create();
         Module *m;
@@ -168,7 +170,7 @@ static void what_is_no_tile_says_why(void **state)
 static void the_text_shows_it(void **state)
 {
     (void)state;
-    static const TileConfig sizes = {32, 16, 16, DT_INVALID};
+    static const TileConfig sizes = {32, 16, 16, DT_INVALID, false};
     Arena *a = arena_create();
     Module *m;
     const char *why;
@@ -206,7 +208,7 @@ static void the_text_shows_it(void **state)
 static void broken_programs_are_found(void **state)
 {
     (void)state;
-    static const TileConfig sizes = {32, 16, 16, DT_INVALID};
+    static const TileConfig sizes = {32, 16, 16, DT_INVALID, false};
     for (int mistake = 0; mistake < 8; mistake++) {
         Arena *a = arena_create();
         Module *m;
