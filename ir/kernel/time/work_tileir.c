@@ -295,5 +295,9 @@ bool work_tileir(const KernelDesign *d, KernelWork *out)
 int64_t kernel_tileir_panel(const KernelDesign *d)
 {
     KernelWork w = {.product_type = DT_INVALID};
-    return work_tileir(d, &w) && w.panel > 1 ? w.panel : 1;
+    KernelDesign own = *d;
+    own.arena = arena_scratch(); /* kernels are made side by side, and designs share an arena */
+    bool is_known = work_tileir(&own, &w);
+    arena_destroy(own.arena);
+    return is_known && w.panel > 1 ? w.panel : 1;
 }
