@@ -232,23 +232,31 @@ static void set_blocks(const Join *j, Instruction *fusion, int64_t blocks)
     config_set_object(fusion, "config", kernel_config_text(j->brief, &c));
 }
 
-/* With so many blocks for each result. False: that cannot be, or there are fewer than `least` blocks. */
+static int64_t lanes_of(const KernelDesign *d)
+{
+    return d->config.lanes.count != 0 ? d->config.lanes.data[0] : 1;
+}
+
+/* With so many blocks for each result. False: that cannot be, or leaves more multiprocessors idle than the first half, or
+ * reads less at an access: of that the model sees too little. */
 static bool seconds_with(const Join *j, Instruction *fusion, int64_t blocks,
-                         uint32_t least, double *seconds)
+                         const KernelDesign *first, double *seconds)
 {
     KernelDesign d;
     KernelWork w;
+    uint32_t least = target_multiprocessors(j->cx->target);
+    least = first->geometry.grid[0] < least ? first->geometry.grid[0] : least;
     set_blocks(j, fusion, blocks);
     kernel_design(fusion, j->cx->target, j->brief, &d);
-    if (d.wrong != NULL || d.unsupported != NULL || d.geometry.grid[0] < least)
+    if (d.wrong != NULL || d.unsupported != NULL || d.geometry.grid[0] < least ||
+        lanes_of(&d) < lanes_of(first))
         return false;
     kernel_designed_work(&d, &w);
     *seconds = kernel_time(&w, j->cx->target->device).seconds;
     return true;
 }
 
-/* Blocks for each result with which the kernel takes the shortest time, less than `best`; 0: none. It leaves no more
- * multiprocessors idle than the first half. */
+/* Blocks for each result with which the kernel takes the shortest time, less than `best`; 0: none. */
 static int64_t choose_blocks(const Join *j, Instruction *fusion, const Instruction *first,
                              double best)
 {
@@ -256,10 +264,8 @@ static int64_t choose_blocks(const Join *j, Instruction *fusion, const Instructi
     double seconds;
     KernelDesign d;
     kernel_design(first, j->cx->target, j->brief, &d);
-    uint32_t least = target_multiprocessors(j->cx->target);
-    least = d.geometry.grid[0] < least ? d.geometry.grid[0] : least;
     for (int64_t blocks = 2; blocks <= MOST_BLOCKS; blocks *= 2) {
-        if (seconds_with(j, fusion, blocks, least, &seconds) && seconds < best) {
+        if (seconds_with(j, fusion, blocks, &d, &seconds) && seconds < best) {
             best = seconds;
             chosen = blocks;
         }

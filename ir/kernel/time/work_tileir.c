@@ -296,7 +296,8 @@ int64_t kernel_tileir_panel(const KernelDesign *d)
 {
     KernelWork w = {.product_type = DT_INVALID};
     KernelDesign own = *d;
-    own.arena = arena_scratch(); /* kernels are made side by side, and designs share an arena */
+    own.arena =
+        arena_scratch(); /* kernels are made side by side, and designs share an arena */
     bool is_known = work_tileir(&own, &w);
     arena_destroy(own.arena);
     return is_known && w.panel > 1 ? w.panel : 1;
