@@ -62,6 +62,11 @@ void fusion_set_results(Instruction *fusion, Instruction *const *inside, uint32_
  * else. */
 void fusion_drop_unread(Instruction *fusion, Arena *scratch);
 
+/* The value is what the kernel makes, or an element of that. */
+bool fusion_is_result_of(const Instruction *value, const Instruction *kernel);
+/* Result i, as an element where there are several. */
+Instruction *fusion_result_value(Instruction *fusion, uint32_t i);
+
 /* A way leads from `to` back to `from`, but not from its operand `from` itself or a result of that. The computation is
  * in order. */
 bool fusion_leads_around(const Computation *comp, const Instruction *from,

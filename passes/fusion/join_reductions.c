@@ -15,19 +15,9 @@
 #include "ir/kernel/rules.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/kernel_work.h"
-#include "passes/fusion/fusion.h"
+#include "passes/fusion/regroup.h"
 
 enum { MOST_BLOCKS = 1024 }; /* for one result */
-
-typedef struct Join {
-    Module *m;
-    Computation *comp;
-    PassContext *cx;
-    Uses uses;
-    const bool *is_awaited; /* something that need not read it waits for it */
-    Arena *brief;           /* for one kernel */
-    bool tried;
-} Join;
 
 /* The kernel that both become. */
 typedef struct Joined {
@@ -35,28 +25,13 @@ typedef struct Joined {
     int32_t *first, *second; /* [results of each] where they are; -1: not wanted */
 } Joined;
 
-/* Whose numbers are still open. */
-static bool is_reduction(const Instruction *inst)
+static bool is_candidate(const Instruction *inst)
 {
-    return inst->op == OP_FUSION && kernel_is(inst, KERNEL_REDUCES) &&
-           !kernel_is(inst, KERNEL_BOTH_WAYS) && inst->control_count == 0 &&
-           !config_has_kernel(inst);
-}
-
-static bool may_go(const Join *j, const Instruction *kernel)
-{
-    bool may = !j->is_awaited[kernel->id];
-    for (uint32_t i = j->uses.start[kernel->id]; i < j->uses.start[kernel->id + 1] && may;
-         i++) {
-        const Instruction *user = j->uses.list[i];
-        may = user->op != OP_GET_TUPLE_ELEMENT ||
-              (!j->is_awaited[user->id] && user->control_count == 0);
-    }
-    return may;
+    return regroup_is_reduction(inst) && !kernel_is(inst, KERNEL_BOTH_WAYS);
 }
 
 /* Nothing but `second` reads result `leaf`. */
-static bool is_only_read_by(const Join *j, const Instruction *first, int64_t leaf,
+static bool is_only_read_by(const Regroup *j, const Instruction *first, int64_t leaf,
                             const Instruction *second)
 {
     bool is_tuple = shape_is_tuple(first->shape);
@@ -76,7 +51,7 @@ static bool is_only_read_by(const Join *j, const Instruction *first, int64_t lea
     return true;
 }
 
-static Instruction *find_first(const Join *j, const Instruction *second)
+static Instruction *find_first(const Regroup *j, const Instruction *second)
 {
     for (uint32_t k = 0; k < second->operand_count; k++) {
         Instruction *o = second->operands[k];
@@ -85,9 +60,9 @@ static Instruction *find_first(const Join *j, const Instruction *second)
             leaf = inst_int(o, ATTR_INDEX, 0);
             o = o->operands[0];
         }
-        if (is_reduction(o) && o != j->comp->root &&
-            fusion_result(o, (uint32_t)leaf).inst->op == OP_REDUCE && may_go(j, o) &&
-            is_only_read_by(j, o, leaf, second) &&
+        if (is_candidate(o) && o != j->comp->root &&
+            fusion_result(o, (uint32_t)leaf).inst->op == OP_REDUCE &&
+            regroup_may_go(j, o) && is_only_read_by(j, o, leaf, second) &&
             !fusion_leads_around(j->comp, o, second, j->brief))
             return o;
     }
@@ -96,39 +71,8 @@ static Instruction *find_first(const Join *j, const Instruction *second)
 
 /* -- the kernel ----------------------------------------------------------------------------------------- */
 
-static Instruction *copy_kernel(Computation *comp, const Instruction *kernel)
-{
-    Instruction *copy = computation_add_like(comp, kernel, kernel->shape,
-                                             kernel->operand_count, kernel->operands);
-    Computation *own = computation_clone(inst_called(kernel, 0), NULL);
-    own->is_fused = true;
-    inst_set_called(copy, 0, own);
-    return copy;
-}
-
-static Instruction *bring_in(const Join *j, Instruction *fusion, const Instruction *first,
-                             Instruction *second)
-{
-    const Instruction *root = inst_called(fusion, 0)->root;
-    uint32_t spare = 0;
-    FusionLeaves leaves = {
-        .users_see = ARENA_ARRAY(j->brief, Instruction *, second->operand_count),
-        .inside = ARENA_ARRAY(j->brief, Instruction *, second->operand_count)};
-    for (uint32_t i = 0; i < second->operand_count; i++) {
-        Instruction *o = second->operands[i];
-        bool is_leaf = o->op == OP_GET_TUPLE_ELEMENT && o->operands[0] == first;
-        if (o != first && !is_leaf)
-            continue;
-        leaves.users_see[leaves.count] = o;
-        leaves.inside[leaves.count++] = is_leaf
-                                            ? root->operands[inst_int(o, ATTR_INDEX, 0)]
-                                            : inst_called(fusion, 0)->root;
-    }
-    return fusion_bring_in(fusion, &leaves, second, false, &spare, j->brief);
-}
-
 /* reduce(reduce(x, a), b) -> reduce(x, a + b), where the initial value may join twice; or NULL. */
-static Instruction *join_reduces(const Join *j, Instruction *second)
+static Instruction *join_reduces(const Regroup *j, Instruction *second)
 {
     Instruction *first = second->operands[0];
     if (second->op != OP_REDUCE || first->op != OP_REDUCE || second->operand_count != 2 ||
@@ -157,7 +101,7 @@ static Instruction *join_reduces(const Join *j, Instruction *second)
 }
 
 /* False: there are none. */
-static bool join_all_reduces(const Join *j, Computation *own, Instruction **results,
+static bool join_all_reduces(const Regroup *j, Computation *own, Instruction **results,
                              uint32_t count)
 {
     uint32_t n = own->instruction_count;
@@ -181,16 +125,16 @@ static bool join_all_reduces(const Join *j, Computation *own, Instruction **resu
     return found;
 }
 
-static bool join(const Join *j, const Instruction *first, Instruction *second,
+static bool join(const Regroup *j, const Instruction *first, Instruction *second,
                  Joined *out)
 {
     uint32_t of_first = fusion_result_count(first),
              of_second = fusion_result_count(second), count = 0;
-    Instruction *fusion = out->fusion = copy_kernel(j->comp, first);
+    Instruction *fusion = out->fusion = regroup_copy(j->comp, first);
     Computation *own = inst_called(fusion, 0);
     Instruction **results =
         ARENA_ARRAY(j->brief, Instruction *, (size_t)of_first + of_second);
-    Instruction *made = bring_in(j, fusion, first, second);
+    Instruction *made = regroup_bring_in(j, fusion, first, second);
     out->first = ARENA_ARRAY(j->brief, int32_t, of_first);
     out->second = ARENA_ARRAY(j->brief, int32_t, of_second);
     for (uint32_t i = 0; i < of_first; i++) {
@@ -219,14 +163,7 @@ static bool join(const Join *j, const Instruction *first, Instruction *second,
 
 /* -- the choice ------------------------------------------------------------------------------------------ */
 
-static double seconds_of(const Join *j, const Instruction *kernel)
-{
-    KernelWork w;
-    kernel_work(kernel, j->cx->target, j->brief, &w);
-    return kernel_time(&w, j->cx->target->device).seconds;
-}
-
-static void set_blocks(const Join *j, Instruction *fusion, int64_t blocks)
+static void set_blocks(const Regroup *j, Instruction *fusion, int64_t blocks)
 {
     KernelConfig c = {.set = 1u << KERNEL_KEY_COLUMN_BLOCKS, .column_blocks = blocks};
     config_set_object(fusion, "config", kernel_config_text(j->brief, &c));
@@ -239,7 +176,7 @@ static int64_t lanes_of(const KernelDesign *d)
 
 /* With so many blocks for each result. False: that cannot be, or leaves more multiprocessors idle than the first half, or
  * reads less at an access: of that the model sees too little. */
-static bool seconds_with(const Join *j, Instruction *fusion, int64_t blocks,
+static bool seconds_with(const Regroup *j, Instruction *fusion, int64_t blocks,
                          const KernelDesign *first, double *seconds)
 {
     KernelDesign d;
@@ -257,8 +194,8 @@ static bool seconds_with(const Join *j, Instruction *fusion, int64_t blocks,
 }
 
 /* Blocks for each result with which the kernel takes the shortest time, less than `best`; 0: none. */
-static int64_t choose_blocks(const Join *j, Instruction *fusion, const Instruction *first,
-                             double best)
+static int64_t choose_blocks(const Regroup *j, Instruction *fusion,
+                             const Instruction *first, double best)
 {
     int64_t chosen = 0;
     double seconds;
@@ -275,25 +212,7 @@ static int64_t choose_blocks(const Join *j, Instruction *fusion, const Instructi
 
 /* -- the graph -------------------------------------------------------------------------------------------- */
 
-static void take_graph(Join *j)
-{
-    computation_sort(j->comp);
-    j->uses = uses_compute(j->comp, j->cx->scratch);
-    bool *is_awaited = ARENA_ARRAY(j->cx->scratch, bool, j->comp->instruction_count);
-    for (const Instruction *inst = inst_first(j->comp); inst; inst = inst_next(inst)) {
-        for (uint32_t k = 0; k < inst->control_count; k++)
-            is_awaited[inst->control[k]->id] = true;
-    }
-    j->is_awaited = is_awaited;
-}
-
-static Instruction *result_of(Instruction *fusion, int32_t i)
-{
-    return shape_is_tuple(fusion->shape) ? computation_add_element(fusion, (uint32_t)i)
-                                         : fusion;
-}
-
-static void replace_results(const Join *j, Instruction *kernel, const int32_t *indices,
+static void replace_results(const Regroup *j, Instruction *kernel, const int32_t *indices,
                             Instruction *fusion, Instruction **forward)
 {
     bool is_tuple = shape_is_tuple(kernel->shape);
@@ -302,22 +221,22 @@ static void replace_results(const Join *j, Instruction *kernel, const int32_t *i
         Instruction *user = j->uses.list[i];
         int32_t at = indices[inst_int(user, ATTR_INDEX, 0)];
         if (at >= 0)
-            forward[user->id] = result_of(fusion, at);
+            forward[user->id] = fusion_result_value(fusion, (uint32_t)at);
         else
             computation_remove(j->comp, user);
     }
     if (is_tuple && kernel == j->comp->root)
         forward[kernel->id] = fusion;
     else if (!is_tuple && indices[0] >= 0)
-        forward[kernel->id] = result_of(fusion, indices[0]);
+        forward[kernel->id] = fusion_result_value(fusion, (uint32_t)indices[0]);
     else
         computation_remove(j->comp, kernel);
 }
 
-static bool try_kernel(Join *j, Instruction *second)
+static bool try_kernel(Regroup *j, Instruction *second)
 {
     uint32_t count = j->comp->instruction_count;
-    Instruction *first = may_go(j, second) ? find_first(j, second) : NULL;
+    Instruction *first = regroup_may_go(j, second) ? find_first(j, second) : NULL;
     Joined joined;
     if (first == NULL)
         return false;
@@ -325,7 +244,7 @@ static bool try_kernel(Join *j, Instruction *second)
     int64_t blocks = 0;
     if (join(j, first, second, &joined))
         blocks = choose_blocks(j, joined.fusion, first,
-                               seconds_of(j, first) + seconds_of(j, second));
+                               regroup_seconds(j, first) + regroup_seconds(j, second));
     if (blocks == 0) {
         computation_remove_from(j->comp, count);
         return false;
@@ -335,45 +254,11 @@ static bool try_kernel(Join *j, Instruction *second)
     replace_results(j, second, joined.second, joined.fusion, forward);
     replace_results(j, first, joined.first, joined.fusion, forward);
     computation_substitute(j->comp, forward, count);
-    take_graph(j);
+    regroup_take_graph(j);
     return true;
-}
-
-static bool join_all(Join *j)
-{
-    bool changed = false;
-    take_graph(j);
-    uint32_t count = 0;
-    Instruction **kernels =
-        ARENA_ARRAY(j->cx->scratch, Instruction *, j->comp->instruction_count);
-    for (Instruction *inst = inst_first(j->comp); inst; inst = inst_next(inst)) {
-        if (is_reduction(inst))
-            kernels[count++] = inst;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = kernels[i]->id; /* it may be gone as another's first half */
-        if (id < j->comp->instruction_count && j->comp->instructions[id] == kernels[i])
-            changed |= try_kernel(j, kernels[i]);
-        arena_reset(j->brief);
-    }
-    return changed;
 }
 
 bool pass_join_reductions(Module *m, PassContext *cx)
 {
-    Join j = {.m = m, .cx = cx, .brief = arena_scratch()};
-    Computations programs = module_programs(m, cx->scratch);
-    bool changed = false;
-    for (uint32_t i = 0; i < programs.count && cx->target->device != NULL; i++) {
-        j.comp = programs.data[i];
-        changed |= join_all(&j);
-    }
-    arena_destroy(j.brief);
-    if (changed)
-        fusion_name_all(m);
-    if (j.tried) {
-        module_remove_dead_computations(m);
-        module_sort(m);
-    }
-    return changed;
+    return cx->target->device != NULL && regroup_run(m, cx, is_candidate, try_kernel);
 }

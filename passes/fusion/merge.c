@@ -207,10 +207,15 @@ Instruction *fusion_bring_in(Instruction *fusion, const FusionLeaves *own,
     return bring_in(&m, other);
 }
 
-static bool is_leaf_of(const Instruction *value, const Instruction *kernel)
+bool fusion_is_result_of(const Instruction *value, const Instruction *kernel)
 {
     return value == kernel ||
            (value->op == OP_GET_TUPLE_ELEMENT && value->operands[0] == kernel);
+}
+
+Instruction *fusion_result_value(Instruction *fusion, uint32_t i)
+{
+    return shape_is_tuple(fusion->shape) ? computation_add_element(fusion, i) : fusion;
 }
 
 bool fusion_leads_around(const Computation *comp, const Instruction *from,
@@ -226,7 +231,7 @@ bool fusion_leads_around(const Computation *comp, const Instruction *from,
             const Instruction *o = k < inst->operand_count
                                        ? inst->operands[k]
                                        : inst->control[k - inst->operand_count];
-            if (inst == to && is_leaf_of(o, from))
+            if (inst == to && fusion_is_result_of(o, from))
                 continue;
             if (o == from)
                 return true;

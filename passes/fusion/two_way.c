@@ -19,7 +19,7 @@
 #include "ir/kernel/rules.h"
 #include "ir/kernel/time/kernel_time.h"
 #include "ir/kernel/time/kernel_work.h"
-#include "passes/fusion/fusion.h"
+#include "passes/fusion/regroup.h"
 
 enum { MOST_SUMS = 8, MOST_READERS = 16, MOST_WAVES = 4 };
 
@@ -33,31 +33,14 @@ typedef struct Pieces {
     Instruction *by[MOST_SUMS]; /* [count] the kernel of rows that is to make it */
 } Pieces;
 
-typedef struct TwoWay {
-    Module *m;
-    Computation *comp;
-    PassContext *cx;
-    Uses uses;
-    const bool *is_awaited; /* something that need not read it waits for it */
-    Arena *brief;           /* for one kernel of pieces */
-    bool tried;             /* something was made, if only for the model */
-} TwoWay;
-
-/* A reduction whose numbers are still open. */
-static bool is_reduction(const Instruction *inst)
-{
-    return inst->op == OP_FUSION && kernel_is(inst, KERNEL_REDUCES) &&
-           inst->control_count == 0 && !config_has_kernel(inst);
-}
-
 static bool is_by_columns(const Instruction *inst)
 {
-    return is_reduction(inst) && !kernel_is(inst, KERNEL_BY_ROWS);
+    return regroup_is_reduction(inst) && !kernel_is(inst, KERNEL_BY_ROWS);
 }
 
 static bool is_by_rows(const Instruction *inst)
 {
-    return is_reduction(inst) && kernel_is(inst, KERNEL_BY_ROWS) &&
+    return regroup_is_reduction(inst) && kernel_is(inst, KERNEL_BY_ROWS) &&
            !kernel_is(inst, KERNEL_BOTH_WAYS);
 }
 
@@ -166,7 +149,7 @@ static bool add_reader(Pieces *p, Instruction *reader, const Instruction *piece)
 }
 
 /* Everything that reads a result of the kernel's. */
-static bool find_readers(const TwoWay *t, Pieces *p, const Instruction *value)
+static bool find_readers(const Regroup *t, Pieces *p, const Instruction *value)
 {
     if (value == t->comp->root)
         return false;
@@ -179,23 +162,10 @@ static bool find_readers(const TwoWay *t, Pieces *p, const Instruction *value)
     return true;
 }
 
-/* Nothing needs the kernel to be there, but for the arrays that it makes. */
-static bool may_go(const TwoWay *t, const Instruction *kernel)
-{
-    bool may = !t->is_awaited[kernel->id], is_tuple = shape_is_tuple(kernel->shape);
-    for (uint32_t i = t->uses.start[kernel->id];
-         i < t->uses.start[kernel->id + 1] && is_tuple && may; i++) {
-        const Instruction *user = t->uses.list[i];
-        may = user->op == OP_GET_TUPLE_ELEMENT && !t->is_awaited[user->id] &&
-              user->control_count == 0;
-    }
-    return may;
-}
-
-static bool find_pieces(const TwoWay *t, Instruction *inst, Pieces *p)
+static bool find_pieces(const Regroup *t, Instruction *inst, Pieces *p)
 {
     *p = (Pieces){.sums = inst};
-    if (!is_by_columns(inst) || !may_go(t, inst))
+    if (!is_by_columns(inst) || !regroup_may_go(t, inst))
         return false;
     p->count = fusion_result_count(inst);
     for (uint32_t i = 0; i < p->count; i++) {
@@ -214,16 +184,10 @@ static bool find_pieces(const TwoWay *t, Instruction *inst, Pieces *p)
 
 /* -- the two kernels ----------------------------------------------------------------------------------- */
 
-static bool is_result_of(const Instruction *value, const Instruction *kernel)
-{
-    return value == kernel ||
-           (value->op == OP_GET_TUPLE_ELEMENT && value->operands[0] == kernel);
-}
-
-static bool rows_fit(const TwoWay *t, const Instruction *rows, const Pieces *p)
+static bool rows_fit(const Regroup *t, const Instruction *rows, const Pieces *p)
 {
     const char *why;
-    if (!is_by_rows(rows) || rows == t->comp->root || !may_go(t, rows))
+    if (!is_by_rows(rows) || rows == t->comp->root || !regroup_may_go(t, rows))
         return false;
     const ReductionPlan *plan = reduction_plan(rows, t->brief, &why);
     return plan != NULL && plan->minor_reduced && plan->rows == p->rows &&
@@ -232,7 +196,7 @@ static bool rows_fit(const TwoWay *t, const Instruction *rows, const Pieces *p)
 }
 
 /* [operand of the kernel] what result `leaf` is made of. */
-static bool *operands_of(const TwoWay *t, const Instruction *kernel, uint32_t leaf)
+static bool *operands_of(const Regroup *t, const Instruction *kernel, uint32_t leaf)
 {
     const Computation *comp = inst_called(kernel, 0);
     bool *is_read = ARENA_ARRAY(t->brief, bool, (size_t)kernel->operand_count + 1);
@@ -259,7 +223,7 @@ static bool has_operands(const Instruction *rows, const Instruction *sums,
                          const bool *is_read)
 {
     for (uint32_t k = 0; k < sums->operand_count; k++) {
-        bool has = !is_read[k] || is_result_of(sums->operands[k], rows);
+        bool has = !is_read[k] || fusion_is_result_of(sums->operands[k], rows);
         for (uint32_t i = 0; i < rows->operand_count && !has; i++)
             has = rows->operands[i] == sums->operands[k];
         if (!has)
@@ -270,7 +234,7 @@ static bool has_operands(const Instruction *rows, const Instruction *sums,
 
 /* The kernel that reduces the rows of an array that result `leaf` is made of, or of which it reads what that found.
  * is_read NULL: of all results, and the kernel may need more. */
-static Instruction *find_rows(const TwoWay *t, const Pieces *p, const bool *is_read)
+static Instruction *find_rows(const Regroup *t, const Pieces *p, const bool *is_read)
 {
     for (uint32_t k = 0; k < p->sums->operand_count; k++) {
         Instruction *o = p->sums->operands[k];
@@ -295,7 +259,7 @@ static Instruction *find_rows(const TwoWay *t, const Pieces *p, const bool *is_r
 
 /* Each of the sums by a kernel that needs nothing else for it; where there is none, all by one that may wait for what
  * they need. */
-static bool find_all_rows(const TwoWay *t, Pieces *p)
+static bool find_all_rows(const Regroup *t, Pieces *p)
 {
     bool found = true;
     for (uint32_t i = 0; i < p->count && found; i++) {
@@ -336,18 +300,8 @@ typedef struct Trial {
     Instruction *readers[MOST_READERS];
 } Trial;
 
-static Instruction *copy_kernel(Computation *comp, const Instruction *kernel)
-{
-    Instruction *copy = computation_add_like(comp, kernel, kernel->shape,
-                                             kernel->operand_count, kernel->operands);
-    Computation *own = computation_clone(inst_called(kernel, 0), NULL);
-    own->is_fused = true;
-    inst_set_called(copy, 0, own);
-    return copy;
-}
-
 /* Sums of so many rows each, of all that a reduction in pieces sums. */
-static Instruction *sum_rows(const TwoWay *t, Computation *comp, Instruction *reduce,
+static Instruction *sum_rows(const Regroup *t, Computation *comp, Instruction *reduce,
                              const Pieces *p, int64_t each)
 {
     Instruction *x = summed_array(reduce);
@@ -378,7 +332,7 @@ static Instruction *sum_rows(const TwoWay *t, Computation *comp, Instruction *re
 }
 
 /* Something but the pieces reads result `leaf` of the rows. */
-static bool is_wanted(const TwoWay *t, const Instruction *value, const Instruction *rows,
+static bool is_wanted(const Regroup *t, const Instruction *value, const Instruction *rows,
                       int64_t leaf, const Instruction *sums)
 {
     if (value == t->comp->root)
@@ -396,28 +350,8 @@ static bool is_wanted(const TwoWay *t, const Instruction *value, const Instructi
     return false;
 }
 
-/* The code of the pieces beside that of the rows: the results that they would have. */
-static Instruction *bring_in(const TwoWay *t, Instruction *fusion,
-                             const Instruction *rows, const Pieces *p)
-{
-    const Instruction *root = inst_called(fusion, 0)->root;
-    uint32_t most = uses_count(&t->uses, rows) + 1, spare = 0;
-    FusionLeaves leaves = {.users_see = ARENA_ARRAY(t->brief, Instruction *, most),
-                           .inside = ARENA_ARRAY(t->brief, Instruction *, most)};
-    for (uint32_t i = 0; i < p->sums->operand_count; i++) {
-        Instruction *o = p->sums->operands[i];
-        if (!is_result_of(o, rows) || leaves.count == most)
-            continue;
-        leaves.users_see[leaves.count] = o;
-        leaves.inside[leaves.count++] = o == rows
-                                            ? inst_called(fusion, 0)->root
-                                            : root->operands[inst_int(o, ATTR_INDEX, 0)];
-    }
-    return fusion_bring_in(fusion, &leaves, p->sums, false, &spare, t->brief);
-}
-
 /* Adds the time that the kernel takes; seconds NULL: it is known that it can be made. */
-static bool is_made(const TwoWay *t, const Instruction *fusion, double *seconds)
+static bool is_made(const Regroup *t, const Instruction *fusion, double *seconds)
 {
     KernelDesign d;
     KernelWork w;
@@ -433,15 +367,15 @@ static bool is_made(const TwoWay *t, const Instruction *fusion, double *seconds)
     return true;
 }
 
-static bool combine_rows(const TwoWay *t, Instruction *rows, const Pieces *p,
+static bool combine_rows(const Regroup *t, Instruction *rows, const Pieces *p,
                          int64_t each, Combined *c, double *seconds)
 {
-    Instruction *fusion = copy_kernel(t->comp, rows);
+    Instruction *fusion = regroup_copy(t->comp, rows);
     Computation *own = inst_called(fusion, 0);
     uint32_t count = fusion_result_count(rows), n;
     Instruction **results =
         ARENA_ARRAY(t->brief, Instruction *, (size_t)count + p->count);
-    Instruction *made = bring_in(t, fusion, rows, p);
+    Instruction *made = regroup_bring_in(t, fusion, rows, p->sums);
     *c = (Combined){
         .rows = rows, .fusion = fusion, .indices = ARENA_ARRAY(t->brief, int32_t, count)};
     for (uint32_t i = 0; i < count; i++) {
@@ -467,19 +401,14 @@ static bool combine_rows(const TwoWay *t, Instruction *rows, const Pieces *p,
     return is_made(t, fusion, seconds);
 }
 
-static Instruction *result_of(Instruction *fusion, uint32_t i)
-{
-    return shape_is_tuple(fusion->shape) ? computation_add_element(fusion, i) : fusion;
-}
-
 /* The sum of other pieces: their number is the only thing that changes. */
-static Instruction *read_sums(const TwoWay *t, const Instruction *reader, const Pieces *p,
-                              const Trial *trial)
+static Instruction *read_sums(const Regroup *t, const Instruction *reader,
+                              const Pieces *p, const Trial *trial)
 {
-    Instruction *copy = copy_kernel(t->comp, reader);
+    Instruction *copy = regroup_copy(t->comp, reader);
     for (uint32_t k = 0; k < copy->operand_count; k++) {
         Instruction *o = copy->operands[k];
-        if (!is_result_of(o, p->sums))
+        if (!fusion_is_result_of(o, p->sums))
             continue;
         int64_t leaf = o == p->sums ? 0 : inst_int(o, ATTR_INDEX, 0);
         Instruction *sum = trial->sums[leaf];
@@ -497,7 +426,7 @@ static Instruction *read_sums(const TwoWay *t, const Instruction *reader, const 
 }
 
 /* Adds the time of all kernels; seconds NULL: it is known that they can be made. */
-static bool combine(TwoWay *t, const Pieces *p, int64_t each, Trial *trial,
+static bool combine(Regroup *t, const Pieces *p, int64_t each, Trial *trial,
                     double *seconds)
 {
     t->tried = true;
@@ -510,7 +439,7 @@ static bool combine(TwoWay *t, const Pieces *p, int64_t each, Trial *trial,
             return false;
         for (uint32_t k = i, n = c->kept; k < p->count; k++) {
             if (p->by[k] == p->by[i])
-                trial->sums[k] = result_of(c->fusion, n++);
+                trial->sums[k] = fusion_result_value(c->fusion, n++);
         }
     }
     for (uint32_t i = 0; i < p->reader_count; i++) {
@@ -523,26 +452,19 @@ static bool combine(TwoWay *t, const Pieces *p, int64_t each, Trial *trial,
 
 /* -- the choice ---------------------------------------------------------------------------------------- */
 
-static double seconds_of(const TwoWay *t, const Instruction *kernel)
+static double seconds_now(const Regroup *t, const Pieces *p)
 {
-    KernelWork w;
-    kernel_work(kernel, t->cx->target, t->brief, &w);
-    return kernel_time(&w, t->cx->target->device).seconds;
-}
-
-static double seconds_now(const TwoWay *t, const Pieces *p)
-{
-    double seconds = seconds_of(t, p->sums);
+    double seconds = regroup_seconds(t, p->sums);
     for (uint32_t i = 0; i < p->count; i++)
-        seconds += is_first_of(p, i) ? seconds_of(t, p->by[i]) : 0;
+        seconds += is_first_of(p, i) ? regroup_seconds(t, p->by[i]) : 0;
     for (uint32_t i = 0; i < p->reader_count; i++)
-        seconds += seconds_of(t, p->readers[i]);
+        seconds += regroup_seconds(t, p->readers[i]);
     return seconds;
 }
 
 /* Rows of a block with which all take the shortest time: the grid fills the device so many times. 0: as they are, they
  * take less. */
-static int64_t choose_rows(TwoWay *t, const Pieces *p)
+static int64_t choose_rows(Regroup *t, const Pieces *p)
 {
     uint32_t first = t->comp->instruction_count;
     double best = seconds_now(t, p);
@@ -568,25 +490,10 @@ static int64_t choose_rows(TwoWay *t, const Pieces *p)
     return chosen;
 }
 
-/* -- the graph ---------------------------------------------------------------------------------------- */
-
-/* As the computation is now. */
-static void take_graph(TwoWay *t)
-{
-    computation_sort(t->comp);
-    t->uses = uses_compute(t->comp, t->cx->scratch);
-    bool *is_awaited = ARENA_ARRAY(t->cx->scratch, bool, t->comp->instruction_count);
-    for (const Instruction *inst = inst_first(t->comp); inst; inst = inst_next(inst)) {
-        for (uint32_t k = 0; k < inst->control_count; k++)
-            is_awaited[inst->control[k]->id] = true;
-    }
-    t->is_awaited = is_awaited;
-}
-
 /* -- the result ---------------------------------------------------------------------------------------- */
 
 /* Results of a kernel that is no more: forward[] gets what they become. */
-static void replace_results(const TwoWay *t, Instruction *kernel, const Combined *c,
+static void replace_results(const Regroup *t, Instruction *kernel, const Combined *c,
                             Instruction **forward)
 {
     for (uint32_t i = t->uses.start[kernel->id]; i < t->uses.start[kernel->id + 1]; i++) {
@@ -595,17 +502,18 @@ static void replace_results(const TwoWay *t, Instruction *kernel, const Combined
             continue;
         int64_t leaf = inst_int(user, ATTR_INDEX, 0);
         if (c != NULL && c->indices[leaf] >= 0)
-            forward[user->id] = result_of(c->fusion, (uint32_t)c->indices[leaf]);
+            forward[user->id] =
+                fusion_result_value(c->fusion, (uint32_t)c->indices[leaf]);
         else
             computation_remove(t->comp, user);
     }
     if (c != NULL && !shape_is_tuple(kernel->shape) && c->indices[0] >= 0)
-        forward[kernel->id] = result_of(c->fusion, 0);
+        forward[kernel->id] = fusion_result_value(c->fusion, 0);
     else
         computation_remove(t->comp, kernel);
 }
 
-static void replace(TwoWay *t, const Pieces *p, int64_t each)
+static void replace(Regroup *t, const Pieces *p, int64_t each)
 {
     uint32_t count = t->comp->instruction_count;
     Instruction **forward = ARENA_ARRAY(t->brief, Instruction *, count);
@@ -617,10 +525,10 @@ static void replace(TwoWay *t, const Pieces *p, int64_t each)
         replace_results(t, trial.kernels[i].rows, &trial.kernels[i], forward);
     replace_results(t, p->sums, NULL, forward);
     computation_substitute(t->comp, forward, count);
-    take_graph(t);
+    regroup_take_graph(t);
 }
 
-static bool try_kernel(TwoWay *t, Instruction *inst)
+static bool try_kernel(Regroup *t, Instruction *inst)
 {
     Pieces p;
     if (!find_pieces(t, inst, &p) || !find_all_rows(t, &p))
@@ -631,41 +539,7 @@ static bool try_kernel(TwoWay *t, Instruction *inst)
     return each != 0;
 }
 
-static bool combine_all(TwoWay *t)
-{
-    bool changed = false;
-    take_graph(t);
-    uint32_t count = 0;
-    Instruction **kernels =
-        ARENA_ARRAY(t->cx->scratch, Instruction *, t->comp->instruction_count);
-    for (Instruction *inst = inst_first(t->comp); inst; inst = inst_next(inst)) {
-        if (is_by_columns(inst))
-            kernels[count++] = inst;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = kernels[i]->id; /* a reader may be gone */
-        if (id < t->comp->instruction_count && t->comp->instructions[id] == kernels[i])
-            changed |= try_kernel(t, kernels[i]);
-        arena_reset(t->brief);
-    }
-    return changed;
-}
-
 bool pass_two_way_reductions(Module *m, PassContext *cx)
 {
-    TwoWay t = {.m = m, .cx = cx, .brief = arena_scratch()};
-    Computations programs = module_programs(m, cx->scratch);
-    bool changed = false;
-    for (uint32_t i = 0; i < programs.count; i++) {
-        t.comp = programs.data[i];
-        changed |= combine_all(&t);
-    }
-    arena_destroy(t.brief);
-    if (changed)
-        fusion_name_all(m);
-    if (t.tried) {
-        module_remove_dead_computations(m);
-        module_sort(m);
-    }
-    return changed;
+    return regroup_run(m, cx, is_by_columns, try_kernel);
 }
