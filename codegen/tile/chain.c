@@ -83,12 +83,49 @@ static LLVMValueRef clamped(ChainLower *a, LLVMValueRef v, Range range, LLVMValu
     return v;
 }
 
-/* i1: some thread's elements of the tile at hand of what the loop asks for first are too small, or no numbers. */
-static LLVMValueRef misses_of_tile(ChainLower *a)
+/* Behind the last tile the first ones follow. */
+static LLVMValueRef wrapped(ChainLower *a, LLVMValueRef number)
+{
+    LLVMBuilderRef b = a->l.k->builder;
+    LLVMValueRef all = gx_i32(a->l.k, count_tiles(a)),
+                 is_behind = LLVMBuildICmp(b, LLVMIntSGE, number, all, "");
+    return LLVMBuildSelect(b, is_behind, LLVMBuildSub(b, number, all, ""), number, "");
+}
+
+/* i1: one of the thread's elements is not at least what the loop asks for. */
+static LLVMValueRef misses_some(ChainLower *a, const TileOp *op,
+                                const LinearLayout *layout, LLVMValueRef *registers)
 {
     TileLower *l = &a->l;
     LLVMBuilderRef b = l->k->builder;
-    const TileOp *loop = a->m->loop, *load = loop->met_load;
+    uint32_t same = ~tile_distinct_bits(layout);
+    LLVMValueRef misses = LLVMConstInt(gx_int_type(l->k, 1), 0, 0);
+    for (uint32_t r = 0; r < registers_of(layout); r++) {
+        if ((r & same) != 0)
+            continue;
+        LLVMValueRef least =
+                         LLVMConstReal(LLVMTypeOf(registers[r]), a->m->loop->least_met),
+                     is_below = LLVMBuildFCmp(b, LLVMRealULT, registers[r], least, ""),
+                     ok = tile_is_there(l, op, layout, op->dims, r);
+        if (ok != NULL)
+            is_below = LLVMBuildAnd(b, is_below, ok, "");
+        misses = LLVMBuildOr(b, misses, is_below, "");
+    }
+    return misses;
+}
+
+/* The same of the block. The stages are free, and free again when this returns. */
+static LLVMValueRef block_misses(ChainLower *a, LLVMValueRef misses)
+{
+    uint32_t free = a->l.shared + (uint32_t)a->m->stage_offset;
+    return block_votes(a->l.k, misses, gx_i32(a->l.k, free));
+}
+
+/* Of the tile at hand of what the loop asks for first. */
+static LLVMValueRef misses_of_tile(ChainLower *a)
+{
+    TileLower *l = &a->l;
+    const TileOp *load = a->m->loop->met_load;
     uint32_t bits[TILE_MOST_DIMS] = {0}, warp_bits = 0, dim = 0;
     while ((load->dims >> dim & 1) == 0)
         dim++;
@@ -98,17 +135,7 @@ static LLVMValueRef misses_of_tile(ChainLower *a)
         warp_bits++;
     LinearLayout layout =
         linear_spread(l->p->dim_count, bits, dim, 0, LANE_BITS, warp_bits);
-    LLVMValueRef *registers = tile_registers(l, load, &layout),
-                 misses = LLVMConstInt(gx_int_type(l->k, 1), 0, 0);
-    for (uint32_t r = 0; r < registers_of(&layout); r++) {
-        LLVMValueRef least = LLVMConstReal(LLVMTypeOf(registers[r]), loop->least_met),
-                     is_below = LLVMBuildFCmp(b, LLVMRealULT, registers[r], least, ""),
-                     ok = tile_is_there(l, load, &layout, load->dims, r);
-        if (ok != NULL)
-            is_below = LLVMBuildAnd(b, is_below, ok, "");
-        misses = LLVMBuildOr(b, misses, is_below, "");
-    }
-    return misses;
+    return misses_some(a, load, &layout, tile_registers(l, load, &layout));
 }
 
 /* The same of the tiles outside of the loop's bounds, several at a time: each load waits for memory. */
@@ -118,8 +145,7 @@ static LLVMValueRef misses_outside(ChainLower *a)
     Kernel *k = l->k;
     LLVMBuilderRef b = k->builder;
     LLVMValueRef misses = LLVMConstInt(gx_int_type(k, 1), 0, 0),
-                 all = gx_i32(k, count_tiles(a)),
-                 end = LLVMBuildAdd(b, a->begin, all, "");
+                 end = LLVMBuildAdd(b, a->begin, gx_i32(k, count_tiles(a)), "");
     struct LoweredTile *before = l->memo;
     uint32_t dim = a->m->loop->dim;
     const IndexExpr *tile = l->tile[dim];
@@ -130,10 +156,7 @@ static LLVMValueRef misses_outside(ChainLower *a)
         LLVMValueRef number = LLVMBuildAdd(b, tiles.index, gx_i32(k, i), ""),
                      is_one = LLVMBuildICmp(b, LLVMIntSLT, number, end, "");
         number = LLVMBuildSelect(b, is_one, number, tiles.index, "");
-        LLVMValueRef is_behind = LLVMBuildICmp(b, LLVMIntSGE, number, all, "");
-        number =
-            LLVMBuildSelect(b, is_behind, LLVMBuildSub(b, number, all, ""), number, "");
-        l->tile[dim] = number_of_tile(a, number);
+        l->tile[dim] = number_of_tile(a, wrapped(a, number));
         tile_forget(l);
         misses = LLVMBuildOr(b, misses, misses_of_tile(a), "");
     }
@@ -153,7 +176,7 @@ static void ask_first(ChainLower *a)
     const TileOp *loop = a->m->loop;
     bool is_along = loop->met_load->dims >> loop->dim & 1;
     LLVMValueRef misses = is_along ? misses_outside(a) : misses_of_tile(a);
-    misses = block_votes(k, misses, gx_i32(k, l->shared + (uint32_t)a->m->stage_offset));
+    misses = block_misses(a, misses);
     a->begin = LLVMBuildSelect(b, misses, gx_i32(k, 0), a->begin, "");
     a->end = LLVMBuildSelect(b, misses, gx_i32(k, count_tiles(a)), a->end, "");
 }
@@ -430,21 +453,16 @@ typedef struct ChainLoop {
     uint32_t count;
 } ChainLoop;
 
-/* Behind the last tile the first ones follow. */
-static LLVMValueRef wrapped(ChainLower *a, LLVMValueRef number)
+/* The tile that is done in the loop's step `number`. */
+static LLVMValueRef tile_of_step(ChainLower *a, LLVMValueRef number)
 {
-    TileLower *l = &a->l;
-    LLVMBuilderRef b = l->k->builder;
-    LLVMValueRef all = gx_i32(l->k, count_tiles(a));
-    if (!a->m->loop->rest != TILE_REST_NONE || a->m->loop->begin->kind == IX_CONST)
-        return number;
-    LLVMValueRef is_behind = LLVMBuildICmp(b, LLVMIntSGE, number, all, "");
-    return LLVMBuildSelect(b, is_behind, LLVMBuildSub(b, number, all, ""), number, "");
+    bool may_wrap = has_rounds(a->m) && a->m->loop->begin->kind != IX_CONST;
+    return may_wrap ? wrapped(a, number) : number;
 }
 
 static const IndexExpr *tile_at(ChainLower *a, LLVMValueRef number)
 {
-    return number_of_tile(a, wrapped(a, number));
+    return number_of_tile(a, tile_of_step(a, number));
 }
 
 static LLVMValueRef is_tile(ChainLower *a, LLVMValueRef number)
@@ -522,7 +540,7 @@ static void run_step(ChainLower *a, const ChainLoop *s, LLVMValueRef *next)
     LLVMValueRef stage = stage_offset(a, s->carried[s->count - 1]);
     uint32_t n = 0;
     l->tile[loop->dim] = tile_at(a, s->loop.index);
-    l->inside = is_inside(a, wrapped(a, s->loop.index));
+    l->inside = is_inside(a, tile_of_step(a, s->loop.index));
     tile_forget(l);
     hold_carried(a, &loop->body, TILE_CARRIED, 0, in_registers(a->m), s->carried);
     for (uint32_t i = 0; i < a->m->inner_count; i++)
@@ -580,30 +598,15 @@ static void run_tiles(ChainLower *a, ChainLoop *s)
     s->count--; /* the stage */
 }
 
-/* i1: one of the block's elements is below what it must have met; carried ones that are in registers. The stages are
- * free, and free again when this returns. */
-static LLVMValueRef misses_some(ChainLower *a, LLVMValueRef *carried)
+/* i1: one of the block's rows has not met enough in what is carried so far, in registers. */
+static LLVMValueRef misses_after(ChainLower *a, LLVMValueRef *carried)
 {
-    TileLower *l = &a->l;
-    Kernel *k = l->k;
-    LLVMBuilderRef b = k->builder;
     const TileOp *loop = a->m->loop, *met = loop->operands[loop->met];
-    const LinearLayout *layout = tile_carried_layout(a->m, met);
-    LLVMValueRef *registers = NULL, misses = LLVMConstInt(gx_int_type(k, 1), 0, 0);
+    LLVMValueRef *registers = NULL;
     for (uint32_t i = 0, at = 0; i <= loop->met; i++)
-        registers = chain_unpack(l, a->m, loop->operands[i], carried, &at);
-    for (uint32_t r = 0, same = ~tile_distinct_bits(layout); r < registers_of(layout);
-         r++) {
-        if ((r & same) != 0)
-            continue;
-        LLVMValueRef least = LLVMConstReal(LLVMTypeOf(registers[r]), loop->least_met),
-                     is_below = LLVMBuildFCmp(b, LLVMRealOLT, registers[r], least, ""),
-                     ok = tile_is_there(l, met, layout, met->dims, r);
-        if (ok != NULL)
-            is_below = LLVMBuildAnd(b, is_below, ok, "");
-        misses = LLVMBuildOr(b, misses, is_below, "");
-    }
-    return block_votes(k, misses, gx_i32(k, l->shared + (uint32_t)a->m->stage_offset));
+        registers = chain_unpack(&a->l, a->m, loop->operands[i], carried, &at);
+    return block_misses(a,
+                        misses_some(a, met, tile_carried_layout(a->m, met), registers));
 }
 
 /* The tiles of the band, and then the others or none. */
@@ -620,7 +623,7 @@ static void run_rounds(ChainLower *a, ChainLoop *s)
     emit_scope_begin(l->e);
     tile_forget(l);
     LLVMValueRef is_second = LLVMBuildICmp(b, LLVMIntEQ, rounds.index, gx_i32(k, 1), ""),
-                 misses = misses_some(a, s->carried);
+                 misses = misses_after(a, s->carried);
     a->begin = LLVMBuildSelect(b, is_second, end, begin, "");
     a->end = LLVMBuildSelect(b, LLVMBuildAnd(b, is_second, misses, ""), rest, end, "");
     LLVMValueRef *carried = s->carried;
