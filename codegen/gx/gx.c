@@ -589,6 +589,12 @@ LLVMValueRef gx_reciprocal_root(Kernel *k, LLVMValueRef x)
     return gx_call(k, ROW_RSQRT, NULL, NULL, LLVMTypeOf(x), args, 2);
 }
 
+LLVMValueRef gx_near_quotient(Kernel *k, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef args[] = {x, y, gx_float_op(k, LLVMFDiv, x, y)};
+    return gx_call(k, ROW_DIVIDE, NULL, NULL, LLVMTypeOf(x), args, 3);
+}
+
 LLVMValueRef gx_intrinsic(Kernel *k, const char *name, LLVMValueRef *args, unsigned count)
 {
     LLVMTypeRef type = LLVMTypeOf(args[0]);

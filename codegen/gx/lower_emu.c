@@ -532,7 +532,7 @@ static LLVMValueRef emu_decode(const GxCall *c, const State *s, unsigned detail)
 {
     (void)s;
     (void)detail;
-    return gx_operand(c, 1);
+    return gx_operand(c, (unsigned)LLVMGetNumArgOperands(c->call) - 1);
 }
 
 static const struct {

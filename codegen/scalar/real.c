@@ -59,8 +59,14 @@ LLVMValueRef real_multiply(const ScalarCall *c)
     return f_mul(c->k, c->x[0], c->x[1]);
 }
 
+/* A quotient of bf16 numbers is no nearer than 2^-17 of itself to where its rounding to bf16 changes, so that one
+ * of f32 that is off by 2^-22 becomes the same bf16; but for denormals, which may be the next. One by a constant is
+ * left to LLVM, which may know a product for it. */
 LLVMValueRef real_divide(const ScalarCall *c)
 {
+    bool is_short = c->inst->shape->dtype == DT_BF16 && !LLVMIsConstant(c->x[1]);
+    if (is_short)
+        return gx_near_quotient(c->k, c->x[0], c->x[1]);
     return f_div(c->k, c->x[0], c->x[1]);
 }
 
