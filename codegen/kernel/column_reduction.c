@@ -8,9 +8,8 @@
  * in the order of the blocks' numbers, and goes on alone. */
 #include <string.h>
 
-#include "codegen/element/reducer.h"
 #include "codegen/kernel/distribution.h"
-#include "codegen/kernel/emitters.h"
+#include "codegen/kernel/partials.h"
 #include "codegen/kernel/threads.h"
 #include "codegen/kernel/ticket.h"
 #include "ir/base/divide.h"
@@ -245,20 +244,22 @@ static void meet(Columns *c, const uint32_t *base, LLVMValueRef *carried)
 
 /* -- blocks that share results -------------------------------------------------------------------------- */
 
-/* Where block `block` of them leaves value n of lane v. */
-static LLVMValueRef partial_offset(const Columns *c, uint32_t n, DType t,
-                                   const IndexExpr *block, uint32_t v)
+static Partials partials_of(const Columns *c)
+{
+    return (Partials){c->in, c->plan, c->reducers, c->blocks, c->lanes};
+}
+
+/* Where block `block` of them leaves what it found: threads side by side have neighbours. */
+static const IndexExpr *partial_index(const Columns *c, const IndexExpr *block)
 {
     IndexContext *ix = c->e->ix;
-    uint64_t first = reduction_partial_offset(c->plan, c->blocks, n);
-    const IndexExpr *row = ix_add(ix, ix_mul(ix, block, c->plan->rows), c->row);
-    row = ix_mul(ix, ix_add(ix, row, ix_const(ix, v)), shared_bytes(t));
-    return emit_index(c->e, ix_add(ix, row, ix_const(ix, (int64_t)first)), 0);
+    return ix_add(ix, ix_mul(ix, block, c->plan->rows), c->row);
 }
 
 static void leave_partials(const Columns *c, const LLVMValueRef *carried)
 {
     Emit *e = c->e;
+    Partials p = partials_of(c);
     const IndexExpr *block =
         emit_variable(e, to_index(e, c->block), (Range){0, c->blocks - 1});
     LLVMBuilderRef b = c->k->builder;
@@ -266,17 +267,8 @@ static void leave_partials(const Columns *c, const LLVMValueRef *carried)
     if (c->in_range != NULL)
         stores = LLVMBuildAnd(b, stores, c->in_range, "");
     GxIf first;
-    uint32_t n = 0;
     emit_if_begin(e, &first, stores);
-    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
-        for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
-            DType t = c->reducers[h].accumulator[i];
-            for (uint32_t v = 0; v < c->lanes; v++)
-                memory_store(e, emitter_partials_arg(c->in), t,
-                             partial_offset(c, n, t, block, v),
-                             carried[n * c->lanes + v]);
-        }
-    }
+    partials_store(e, &p, partial_index(c, block), carried);
     emit_if_end(e, &first, NULL, 0, NULL);
 }
 
@@ -285,28 +277,20 @@ static void take_partials(Emit *e, const void *user, const IndexExpr *block,
                           LLVMValueRef is_start, LLVMValueRef *carried)
 {
     const Columns *c = user;
+    Partials p = partials_of(c);
     LLVMValueRef found[REDUCER_MOST];
-    uint32_t n = 0;
     (void)is_start;
-    for (uint32_t h = 0; h < c->plan->hero_count; h++) {
-        for (uint32_t i = 0; i < c->reducers[h].count; i++, n++) {
-            DType t = c->reducers[h].accumulator[i];
-            for (uint32_t v = 0; v < c->lanes; v++)
-                found[n * c->lanes + v] = memory_load(e, emitter_partials_arg(c->in), t,
-                                                      partial_offset(c, n, t, block, v));
-        }
-    }
+    partials_load(e, &p, partial_index(c, block), found);
     combine_split(c, found, carried);
 }
 
 /* By the block that is the last: its splits share out what all have left. */
 static void combine_blocks(Columns *c, const uint32_t *base, LLVMValueRef *carried)
 {
-    enum { AT_ONCE = 4 };
     Distribution s = {.thread = to_index(c->e, c->y),
                       .threads = c->splits,
                       .items = c->blocks,
-                      .unroll = c->stage_values * c->lanes <= AT_ONCE ? AT_ONCE : 1};
+                      .unroll = partials_unroll(c->stage_values * c->lanes)};
     GxIf exists;
     uint32_t count = c->stage_values * c->lanes;
     LLVMValueRef *start = arena_copy(c->in->arena, carried, count * sizeof *carried);

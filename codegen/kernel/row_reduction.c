@@ -1,16 +1,23 @@
 /* The row reduction emitter: a group of threads - a part of a warp, or several warps - reduces each
  * row, with shuffles and, between warps, shared memory; all of them then know the result, so that what
  * depends on it - later reductions of the row, a result with an element for each column - is made in
- * the same kernel. */
-#include "codegen/element/reducer.h"
+ * the same kernel.
+ *
+ * Where several blocks share a row, each leaves what it found in memory; the last of them to be done combines all, in
+ * the order of the blocks' numbers, and goes on alone. */
+#include <string.h>
+
+#include "codegen/kernel/partials.h"
 #include "codegen/kernel/rows.h"
 #include "codegen/kernel/threads.h"
+#include "codegen/kernel/ticket.h"
 
 typedef struct Stage {
     Rows *rows;
     Reducer *reducers;
-    uint32_t count, values; /* reductions; accumulators of all */
-    bool needs_order;       /* of the columns: one of them may prefer what comes first */
+    uint32_t count, values;      /* reductions; accumulators of all */
+    uint32_t base[REDUCER_MOST]; /* [values] shared memory of each, where warps meet */
+    bool needs_order; /* of the columns: one of them may prefer what comes first */
 } Stage;
 
 /* -- loops over the columns --------------------------------------------------------------------- */
@@ -19,8 +26,13 @@ void rows_for_columns(Rows *r, bool in_order, DistributionFn *body, const void *
                       LLVMValueRef *carried, unsigned count)
 {
     bool keeps = r->keeps && !in_order;
-    Distribution s = {.thread = r->thread,
-                      .threads = r->group,
+    LLVMValueRef thread = r->thread;
+    if (r->blocks > 1) {
+        LLVMValueRef before = gx_mul_natural(r->k, r->block, gx_i32(r->k, r->group));
+        thread = to_index(r->e, gx_add_natural(r->k, before, r->number));
+    }
+    Distribution s = {.thread = thread,
+                      .threads = (int64_t)r->group * r->blocks,
                       .items = reduction_accesses(r->plan, r->width),
                       .in_order = in_order,
                       .kept = keeps ? &r->kept : NULL};
@@ -135,11 +147,23 @@ static void combine_lanes(Rows *r, const Reducer *reducer, const Team *team,
     }
 }
 
-/* Threads of a row that have columns. */
+/* Threads of a row in a block that have columns. */
 static uint32_t active_threads(const Rows *r)
 {
     int64_t items = reduction_accesses(r->plan, r->width);
     return items < r->group ? (uint32_t)items : r->group;
+}
+
+static void find_room(const Rows *r, Stage *s)
+{
+    uint32_t n = 0;
+    for (uint32_t h = 0; h < s->count && r->group > 32; h++) {
+        for (uint32_t i = 0; i < s->reducers[h].count; i++, n++) {
+            unsigned bytes = shared_bytes(s->reducers[h].accumulator[i]);
+            s->base[n] =
+                gx_shared_alloc(r->k, (uint64_t)bytes * r->k->block[0] / 32, bytes);
+        }
+    }
 }
 
 /* Each warp leaves its values in shared memory; each then combines all of them. */
@@ -148,7 +172,7 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
     Emit *e = r->e;
     Kernel *k = r->k;
     LLVMBuilderRef b = k->builder;
-    uint32_t warps = r->group / 32, base[REDUCER_MOST], n = 0;
+    uint32_t warps = r->group / 32, n = 0;
     LLVMValueRef thread = gx_tid(k, 0);
     LLVMValueRef warp = LLVMBuildLShr(b, thread, gx_i32(k, 5), ""), lane = gx_lane(k);
     /* values of the group's warps lie side by side */
@@ -162,9 +186,8 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
     for (uint32_t h = 0; h < s->count; h++) {
         for (uint32_t i = 0; i < s->reducers[h].count; i++, n++) {
             DType t = s->reducers[h].accumulator[i];
-            unsigned bytes = shared_bytes(t);
-            base[n] = gx_shared_alloc(k, (uint64_t)bytes * k->block[0] / 32, bytes);
-            shared_store(e, t, element_offset(e, base[n], warp, bytes), values[n]);
+            shared_store(e, t, element_offset(e, s->base[n], warp, shared_bytes(t)),
+                         values[n]);
         }
     }
     gx_if_end(k, &leader, NULL, 0, NULL);
@@ -174,24 +197,19 @@ static void combine_warps(Rows *r, const Stage *s, LLVMValueRef *values)
         const Reducer *reducer = &s->reducers[h];
         for (uint32_t i = 0; i < reducer->count; i++) {
             DType t = reducer->accumulator[i];
-            values[n + i] =
-                shared_load(e, t, element_offset(e, base[n + i], mine, shared_bytes(t)));
+            values[n + i] = shared_load(
+                e, t, element_offset(e, s->base[n + i], mine, shared_bytes(t)));
         }
         combine_lanes(r, reducer, &team, values + n);
         n += reducer->count;
     }
 }
 
-static void reduce(Rows *r, const Stage *s)
+/* The threads of the group combine what they found, in each of them. */
+static void meet(Rows *r, const Stage *s, LLVMValueRef *values)
 {
-    LLVMValueRef values[REDUCER_MOST], *v = values;
-    for (uint32_t h = 0; h < s->count; h++) {
-        reducer_start(&s->reducers[h], v);
-        v += s->reducers[h].count;
-    }
-    rows_for_columns(r, s->needs_order, accumulate, s, values, s->values);
     Team team = {.threads = r->group, .active = active_threads(r), .thread = r->number};
-    v = values;
+    LLVMValueRef *v = values;
     for (uint32_t h = 0; h < s->count; h++) {
         r->k->at = s->reducers[h].inst->name;
         combine_lanes(r, &s->reducers[h], &team, v);
@@ -199,13 +217,106 @@ static void reduce(Rows *r, const Stage *s)
     }
     if (r->group > 32)
         combine_warps(r, s, values);
-    v = values;
+}
+
+/* What the heroes are. */
+static void finish(Rows *r, const Stage *s, const LLVMValueRef *values)
+{
     for (uint32_t h = 0; h < s->count; h++) {
         LLVMValueRef results[REDUCER_MOST];
-        reducer_finish(&s->reducers[h], v, results);
+        reducer_finish(&s->reducers[h], values, results);
         emit_preset(r->e, s->reducers[h].inst, results);
+        values += s->reducers[h].count;
+    }
+}
+
+/* -- blocks that share rows ----------------------------------------------------------------------- */
+
+static Partials partials_of(const Stage *s)
+{
+    const Rows *r = s->rows;
+    return (Partials){r->in, r->plan, s->reducers, r->blocks, 1};
+}
+
+/* Where block `block` of them leaves what it found: those of a row lie side by side. */
+static const IndexExpr *partial_index(const Rows *r, const IndexExpr *block)
+{
+    return ix_add(r->e->ix, ix_mul(r->e->ix, r->row, r->blocks), block);
+}
+
+static void leave_partials(const Stage *s, const LLVMValueRef *values)
+{
+    const Rows *r = s->rows;
+    Emit *e = r->e;
+    LLVMBuilderRef b = r->k->builder;
+    Partials p = partials_of(s);
+    const IndexExpr *block =
+        emit_variable(e, to_index(e, r->block), (Range){0, r->blocks - 1});
+    LLVMValueRef stores = LLVMBuildICmp(b, LLVMIntEQ, r->number, gx_i32(r->k, 0), "");
+    if (r->in_range != NULL)
+        stores = LLVMBuildAnd(b, stores, r->in_range, "");
+    GxIf first;
+    emit_if_begin(e, &first, stores);
+    partials_store(e, &p, partial_index(r, block), values);
+    emit_if_end(e, &first, NULL, 0, NULL);
+}
+
+/* Adds what a block has left. */
+static void take_partials(Emit *e, const void *user, const IndexExpr *block,
+                          LLVMValueRef is_start, LLVMValueRef *carried)
+{
+    const Stage *s = user;
+    Partials p = partials_of(s);
+    LLVMValueRef found[REDUCER_MOST], *v = found;
+    (void)is_start;
+    partials_load(e, &p, partial_index(s->rows, block), found);
+    for (uint32_t h = 0; h < s->count; h++) {
+        reducer_combine(&s->reducers[h], carried, v, carried);
+        carried += s->reducers[h].count;
         v += s->reducers[h].count;
     }
+}
+
+/* All that is left to do, by the last block, whose threads share out what all have left. found: by this one; values:
+ * nothing yet. */
+static void finish_together(Rows *r, const Stage *s, const LLVMValueRef *found,
+                            LLVMValueRef *values)
+{
+    Distribution all = {.thread = r->thread,
+                        .threads = r->group,
+                        .items = r->blocks,
+                        .unroll = partials_unroll(s->values)};
+    GxIf last;
+    leave_partials(s, found);
+    LLVMValueRef ticket =
+        gx_mul_natural(r->k, r->block_rows, gx_i32(r->k, REDUCTION_TICKET_BYTES));
+    emit_if_begin(r->e, &last,
+                  ticket_is_last(r->k, emitter_tickets_arg(r->in), ticket, r->blocks,
+                                 gx_shared_alloc(r->k, 4, 4)));
+    distribute_items(r->e, &all, take_partials, s, values, s->values);
+    meet(r, s, values);
+    finish(r, s, values);
+    rows_store(r);
+    emit_if_end(r->e, &last, NULL, 0, NULL);
+}
+
+/* -- stages ----------------------------------------------------------------------------------------- */
+
+static void reduce(Rows *r, Stage *s)
+{
+    LLVMValueRef values[REDUCER_MOST], none[REDUCER_MOST], *v = values;
+    for (uint32_t h = 0; h < s->count; h++) {
+        reducer_start(&s->reducers[h], v);
+        v += s->reducers[h].count;
+    }
+    memcpy(none, values, s->values * sizeof *none);
+    rows_for_columns(r, s->needs_order, accumulate, s, values, s->values);
+    find_room(r, s);
+    meet(r, s, values);
+    if (r->blocks > 1)
+        finish_together(r, s, values, none);
+    else
+        finish(r, s, values);
 }
 
 /* Heroes of one stage go round one loop, as many as its accumulators allow. */
@@ -296,6 +407,7 @@ Rows rows_begin(const EmitterInput *in)
               .width = (uint32_t)c->lanes.data[0],
               .lanes = 1,
               .group = (uint32_t)c->group,
+              .blocks = 1,
               .keeps = c->keep_row};
     r.e = emitter_begin(in);
     r.k = r.e->k;
@@ -307,15 +419,20 @@ Rows rows_begin(const EmitterInput *in)
     return r;
 }
 
-/* Which row this thread has. Threads behind the last row do it once more, as shuffles and barriers need them, and
+/* Which row this thread has; blocks that share rows follow one another. Threads behind the last row do it once more, as shuffles and barriers need them, and
  * store nothing. */
 static void find_row(Rows *r, uint32_t rows_per_block)
 {
     Emit *e = r->e;
     Kernel *k = r->k;
     LLVMBuilderRef b = k->builder;
-    LLVMValueRef first = gx_mul_natural(k, to_index(e, gx_ctaid(k, 0)),
-                                        emit_index_constant(e, rows_per_block));
+    LLVMValueRef block = gx_ctaid(k, 0);
+    if (r->blocks > 1) {
+        r->block = LLVMBuildURem(b, block, gx_i32(k, r->blocks), "");
+        r->block_rows = block = LLVMBuildUDiv(b, block, gx_i32(k, r->blocks), "");
+    }
+    LLVMValueRef first =
+        gx_mul_natural(k, to_index(e, block), emit_index_constant(e, rows_per_block));
     LLVMValueRef row = gx_add_natural(k, first, to_index(e, r->local));
     int64_t rows = r->plan->rows;
     if (rows % rows_per_block != 0) {
@@ -330,8 +447,10 @@ Kernel *emitter_row_reduction(const EmitterInput *in)
 {
     const KernelConfig *c = &in->design->config;
     Rows r = rows_begin(in);
+    r.blocks = (uint32_t)c->column_blocks;
     find_row(&r, (uint32_t)(c->block / c->group));
     rows_reduce(&r);
-    rows_store(&r);
+    if (r.blocks == 1)
+        rows_store(&r);
     return emitter_finish(in, r.e);
 }

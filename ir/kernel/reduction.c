@@ -417,17 +417,17 @@ static uint64_t partial_bytes(const ReductionPlan *p, int64_t blocks)
     return reduction_partial_offset(p, blocks, UINT32_MAX);
 }
 
-const char *column_blocks_refused(const KernelDesign *d, int64_t threads)
+const char *column_blocks_refused(const KernelDesign *d, int64_t least)
 {
     const ReductionPlan *p = d->plan.reduction;
     const KernelConfig *c = &d->config;
     uint32_t values;
-    if (threads * c->column_blocks > p->columns)
-        return refuse_text(d,
-                           "\"column_blocks\" %lld of %lld threads are more than the "
-                           "%lld columns",
-                           (long long)c->column_blocks, (long long)threads,
-                           (long long)p->columns);
+    if (least * c->column_blocks > p->columns)
+        return refuse_text(
+            d,
+            "\"column_blocks\" %lld of %lld columns at least have more than "
+            "the %lld columns",
+            (long long)c->column_blocks, (long long)least, (long long)p->columns);
     if (p->has_late || reduction_stage(p, 0, c->carried, &values) != p->hero_count)
         return refuse_text(d,
                            "\"column_blocks\" %lld, and the columns are walked over "

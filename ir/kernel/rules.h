@@ -109,8 +109,8 @@ void geometry_chain(KernelDesign *d, int64_t blocks, uint64_t shared_bytes);
 
 /* -- reduction.c: where config.column_blocks is more than 1 --------------------------------------- */
 
-/* `threads` of each block share the columns of a row, too. */
-const char *column_blocks_refused(const KernelDesign *d, int64_t threads);
+/* Of a row, each block has `least` columns or more. */
+const char *column_blocks_refused(const KernelDesign *d, int64_t least);
 /* Memory for what they leave. `groups`: of blocks that have the same rows. */
 void geometry_column_blocks(KernelDesign *d, int64_t groups);
 

@@ -80,17 +80,26 @@ int64_t rows_lanes(const KernelDesign *d)
     return lanes;
 }
 
-static int64_t choose_group(const KernelDesign *d, int64_t lanes)
+/* Not so many threads that blocks that share rows have no columns for some of them. */
+static int64_t shared_group(const KernelConfig *c, int64_t items, int64_t group)
+{
+    while (c->column_blocks > 1 && group > 1 && group * c->column_blocks > items)
+        group /= 2;
+    return group;
+}
+
+static int64_t choose_group(const KernelDesign *d, const KernelConfig *c)
 {
     const ReductionPlan *p = d->plan.reduction;
-    int64_t items = reduction_accesses(p, lanes);
+    int64_t all = reduction_accesses(p, c->lanes.data[0]), items = all / c->column_blocks;
     if (items <= TARGET_WARP)
-        return power_of_two(items, 1, TARGET_WARP);
-    bool is_few = p->rows < 2 * (int64_t)target_multiprocessors(d->target);
+        return shared_group(c, all, power_of_two(items, 1, TARGET_WARP));
+    bool is_few =
+        p->rows * c->column_blocks < 2 * (int64_t)target_multiprocessors(d->target);
     bool is_light = inst_called(d->fusion, 0)->instruction_count < ROW_LIGHT_CODE;
     int64_t most = is_few && is_light ? TARGET_BLOCK_THREADS : ROW_LARGE_GROUP;
     int64_t group = power_of_two(is_few ? items : items / ROW_ITEMS, 1, most);
-    return group < TARGET_WARP ? TARGET_WARP : group;
+    return shared_group(c, all, group < TARGET_WARP ? TARGET_WARP : group);
 }
 
 static int64_t choose_block(const KernelDesign *d, int64_t group)
@@ -109,11 +118,12 @@ int64_t rows_thread_columns(const ReductionPlan *p, int64_t lanes, int64_t group
 }
 
 /* The columns are walked over more than once, and those of a thread fit into its registers. */
-static bool may_keep(const KernelDesign *d, int64_t lanes, int64_t group)
+static bool may_keep(const KernelDesign *d, const KernelConfig *c, int64_t group)
 {
     const ReductionPlan *p = d->plan.reduction;
     const Computation *comp = inst_called(d->fusion, 0);
-    int64_t columns = rows_thread_columns(p, lanes, group), arrays = 0;
+    int64_t lanes = c->lanes.data[0], arrays = 0;
+    int64_t columns = rows_thread_columns(p, lanes, group * c->column_blocks);
     int64_t values = columns / lanes * lanes; /* an end more does not matter */
     if (p->stage[p->hero_count - 1] == 0 && !p->has_full)
         return false;
@@ -126,10 +136,10 @@ static bool may_keep(const KernelDesign *d, int64_t lanes, int64_t group)
 }
 
 /* Of twice as many threads, if they can keep a row that is walked over several times. */
-static int64_t keeping_group(const KernelDesign *d, int64_t lanes, int64_t group)
+static int64_t keeping_group(const KernelDesign *d, const KernelConfig *c, int64_t group)
 {
     bool helps = group >= TARGET_WARP && 2 * group <= ROW_KEEPING_GROUP &&
-                 !may_keep(d, lanes, group) && may_keep(d, lanes, 2 * group);
+                 !may_keep(d, c, group) && may_keep(d, c, 2 * group);
     return helps ? 2 * group : group;
 }
 
@@ -137,11 +147,11 @@ static int64_t keeping_group(const KernelDesign *d, int64_t lanes, int64_t group
 static void configure_lanes(const KernelDesign *d, KernelConfig *c)
 {
     if (config_lacks(c, KERNEL_KEY_GROUP))
-        c->group = keeping_group(d, c->lanes.data[0], choose_group(d, c->lanes.data[0]));
+        c->group = keeping_group(d, c, choose_group(d, c));
     if (config_lacks(c, KERNEL_KEY_BLOCK))
         c->block = choose_block(d, c->group);
     if (config_lacks(c, KERNEL_KEY_KEEP_ROW))
-        c->keep_row = may_keep(d, c->lanes.data[0], c->group);
+        c->keep_row = may_keep(d, c, c->group);
     if (config_lacks(c, KERNEL_KEY_CARRIED))
         c->carried = ROW_CARRIED;
 }
@@ -149,6 +159,8 @@ static void configure_lanes(const KernelDesign *d, KernelConfig *c)
 /* Rows that the widest accesses do not divide: whether their ends, one by one, cost less than narrower accesses. */
 void configure_row_reduction(const KernelDesign *d, KernelConfig *c)
 {
+    if ((c->set & 1u << KERNEL_KEY_COLUMN_BLOCKS) == 0)
+        c->column_blocks = 1;
     bool is_open = config_lacks(c, KERNEL_KEY_LANES);
     int64_t lanes = is_open ? rows_lanes(d) : 0, widest = is_open ? widest_lanes(d) : 0;
     KernelConfig wide = *c;
@@ -210,29 +222,49 @@ const char *rows_group_refused(const KernelDesign *d)
     return NULL;
 }
 
-int64_t rows_kept_code(const KernelDesign *d)
+int64_t rows_kept_code(const KernelDesign *d, int64_t threads)
 {
-    return rows_thread_columns(d->plan.reduction, d->config.lanes.data[0],
-                               d->config.group) *
+    return rows_thread_columns(d->plan.reduction, d->config.lanes.data[0], threads) *
            inst_called(d->fusion, 0)->instruction_count;
+}
+
+/* Several blocks share a row. A result with an element for each column may lie where what is reduced lies: one block
+ * would write over what another reads. */
+static const char *sharing_refused(const KernelDesign *d)
+{
+    const KernelConfig *c = &d->config;
+    if (d->plan.reduction->has_full)
+        return refuse_text(d,
+                           "\"column_blocks\" %lld, and a result has an element for each "
+                           "column",
+                           (long long)c->column_blocks);
+    return column_blocks_refused(d, c->group * c->lanes.data[0]);
 }
 
 const char *refuse_row_reduction(const KernelDesign *d)
 {
+    const KernelConfig *c = &d->config;
     const char *wrong = rows_group_refused(d);
-    if (wrong == NULL && d->config.keep_row && rows_kept_code(d) > ROW_KEPT_CODE)
-        wrong =
-            refuse_text(d, "\"keep_row\" writes out %lld instructions; %d are the most",
-                        (long long)rows_kept_code(d), ROW_KEPT_CODE);
-    return wrong;
+    if (wrong == NULL && c->column_blocks > 1)
+        wrong = sharing_refused(d);
+    if (wrong != NULL || !c->keep_row)
+        return wrong;
+    int64_t code = rows_kept_code(d, c->group * c->column_blocks);
+    return code <= ROW_KEPT_CODE
+               ? NULL
+               : refuse_text(d,
+                             "\"keep_row\" writes out %lld instructions; %d are the most",
+                             (long long)code, ROW_KEPT_CODE);
 }
 
 void geometry_row_reduction(KernelDesign *d)
 {
     const ReductionPlan *p = d->plan.reduction;
     const KernelConfig *c = &d->config;
-    int64_t per_block = c->block / c->group;
-    geometry_blocks(d, (p->rows + per_block - 1) / per_block, c->block, 1);
+    int64_t groups = ceil_div(p->rows, c->block / c->group);
+    geometry_blocks(d, groups * c->column_blocks, c->block, 1);
     rows_shared(d, &d->geometry);
     d->geometry.has_barriers = c->group > 1;
+    if (c->column_blocks > 1)
+        geometry_column_blocks(d, groups);
 }

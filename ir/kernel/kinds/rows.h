@@ -13,8 +13,8 @@ bool rows_are_plain(const Instruction *fusion, const ReductionPlan *p);
 int64_t rows_lanes(const KernelDesign *d);
 /* Columns of a row that one thread of its group has, at most. */
 int64_t rows_thread_columns(const ReductionPlan *p, int64_t lanes, int64_t group);
-/* Instructions of a walk over them, written out. */
-int64_t rows_kept_code(const KernelDesign *d);
+/* Instructions of a walk over them, written out, of so many threads. */
+int64_t rows_kept_code(const KernelDesign *d, int64_t threads);
 /* NULL, or what is wrong with lanes, block or group. */
 const char *rows_group_refused(const KernelDesign *d);
 /* What warps of a group leave each other in shared memory. */

@@ -121,12 +121,12 @@ const char *refuse_two_way_reduction(const KernelDesign *d)
     const char *wrong = rows_group_refused(d);
     if (wrong != NULL)
         return wrong;
-    if (rows_kept_code(d) > ROW_KEPT_CODE)
+    if (rows_kept_code(d, d->config.group) > ROW_KEPT_CODE)
         return refuse_text(d,
                            "a row by a \"group\" of %lld threads is %lld instructions of "
                            "each, written out; %d are the most",
-                           (long long)c->group, (long long)rows_kept_code(d),
-                           ROW_KEPT_CODE);
+                           (long long)c->group,
+                           (long long)rows_kept_code(d, d->config.group), ROW_KEPT_CODE);
     if (sums_of_thread(d) > KERNEL_MOST_VALUES)
         return refuse_text(
             d,

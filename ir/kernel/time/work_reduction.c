@@ -35,13 +35,14 @@ double work_reduction_bytes(const Instruction *reduction)
 typedef struct Reduction {
     WorkBuilder *b;
     const ReductionPlan *plan;
-    const IndexExpr *row;    /* of lane 0 */
-    bool rows_have_lanes;    /* the lanes are rows, else columns */
-    uint32_t width, lanes;   /* of an access; of what is walked over now */
-    bool at_ends;            /* those of a row, not its accesses */
-    uint32_t first, count;   /* heroes of the stage that is walked */
-    bool keeps;              /* walks are written out, and remember what they read */
-    uint32_t group;          /* threads that share a row */
+    const IndexExpr *row;  /* of lane 0 */
+    bool rows_have_lanes;  /* the lanes are rows, else columns */
+    uint32_t width, lanes; /* of an access; of what is walked over now */
+    bool at_ends;          /* those of a row, not its accesses */
+    uint32_t first, count; /* heroes of the stage that is walked */
+    bool keeps;            /* walks are written out, and remember what they read */
+    uint32_t group;        /* threads that share a row; in one block */
+    uint32_t in_block;
     uint32_t overlap;        /* rounds that are under way at once */
     const IndexExpr *thread; /* number in the group */
     const IndexExpr *end;    /* the same of a thread that has an end */
@@ -162,14 +163,38 @@ static void store_rows(Reduction *r, double part)
     work_part_end(b, before);
 }
 
+/* -- blocks that share rows ------------------------------------------------------------------------------ */
+
+/* Blocks that share a row's columns. Each leaves what it found and takes a ticket; the last one loads, `threads` of it
+ * for each row, what all have left. Both lie in L2. The others do so while blocks behind them read; that the last one
+ * comes to its end is waited for. words: of a row; rows: of a block; step_cycles: of one word of two threads that meet. */
+static void meet_in_memory(WorkBuilder *b, const KernelDesign *d, int64_t threads,
+                           double words, double rows, double step_cycles)
+{
+    double blocks = (double)d->config.column_blocks, bytes = 4 * words * rows;
+    double rounds = (double)ceil_div(d->config.column_blocks, threads);
+    if (d->config.column_blocks == 1)
+        return;
+    WorkPart before = work_part_begin(b, 1 / (double)threads);
+    work_instructions(b, (OpCost){.alu = 2}, words);
+    work_part_end(b, before);
+    work_atomics(b, 1.0 / b->threads);
+    b->torn_l2 += 2 * b->blocks * bytes;
+    b->tail_cycles = costs.atomic_cycles + 2 * b->rates->l2_cycles +
+                     blocks * bytes / costs.multiprocessor_bytes +
+                     rounds * words * costs.alu_cycles +
+                     work_log2(threads) * words * step_cycles + 3 * costs.barrier_cycles +
+                     2 * costs.shared_cycles;
+}
+
 /* -- rows ------------------------------------------------------------------------------------------------ */
 
 /* Lanes exchange by shuffles; warps of a row by shared memory. */
 static void meet_in_row(Reduction *r)
 {
     WorkBuilder *b = r->b;
-    uint32_t warps = r->group / TARGET_WARP;
-    double steps = work_log2(r->group < TARGET_WARP ? r->group : TARGET_WARP);
+    uint32_t warps = r->in_block / TARGET_WARP;
+    double steps = work_log2(r->in_block < TARGET_WARP ? r->in_block : TARGET_WARP);
     double more = warps > 1 ? work_log2(warps) : 0;
     for (uint32_t h = r->first; h < r->first + r->count; h++) {
         const Instruction *hero = r->plan->heroes[h];
@@ -189,6 +214,7 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
     const ReductionPlan *p = d->plan.reduction;
     const KernelConfig *c = &d->config;
     int64_t rows = c->block / c->group, items = reduction_accesses(p, c->lanes.data[0]);
+    int64_t group = c->group * c->column_blocks; /* of all blocks that share a row */
     WorkBuilder *b = work_begin(d);
     Reduction r = {.b = b,
                    .plan = p,
@@ -196,13 +222,20 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
                    .lanes = (uint32_t)c->lanes.data[0],
                    .keeps = c->keep_row,
                    .overlap = UNROLLED,
-                   .group = (uint32_t)c->group};
-    r.row = work_coordinate(
-        b, (WorkCoordinate){.block_div = 1, .block_mul = rows, .thread_div = c->group},
-        p->rows);
-    r.thread =
-        work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = c->group},
-                        items < c->group ? items : c->group);
+                   .group = (uint32_t)group,
+                   .in_block = (uint32_t)c->group};
+    r.row = work_coordinate(b,
+                            (WorkCoordinate){.block_div = c->column_blocks,
+                                             .block_mul = rows,
+                                             .thread_div = c->group},
+                            p->rows);
+    WorkCoordinate thread = {.thread_div = 1, .thread_mod = c->group};
+    if (c->column_blocks > 1) {
+        thread.block_div = 1;
+        thread.block_mod = c->column_blocks;
+        thread.block_mul = c->group;
+    }
+    r.thread = work_coordinate(b, thread, items < group ? items : group);
     int64_t ends = reduction_ends(p, r.width);
     r.end = work_coordinate(b, (WorkCoordinate){.thread_div = 1, .thread_mod = c->group},
                             ends < c->group ? ends : c->group);
@@ -219,7 +252,10 @@ void work_row_reduction(const KernelDesign *d, KernelWork *out)
     work_registers(b, words);
     if (p->has_full)
         walk(&r, true);
-    store_rows(&r, c->group > TARGET_WARP ? (double)TARGET_WARP / (double)c->group : 1);
+    meet_in_memory(b, d, c->group, words, (double)(rows < p->rows ? rows : p->rows),
+                   costs.shuffle_cycles);
+    store_rows(&r, c->group > TARGET_WARP ? (double)TARGET_WARP / (double)group
+                                          : 1 / (double)c->column_blocks);
     work_end(b, out);
 }
 
@@ -284,7 +320,8 @@ void work_two_way_reduction(const KernelDesign *d, KernelWork *out)
                    .lanes = (uint32_t)c->lanes.data[0],
                    .keeps = true,
                    .overlap = 1,
-                   .group = (uint32_t)c->group};
+                   .group = (uint32_t)c->group,
+                   .in_block = (uint32_t)c->group};
     const IndexExpr *first = work_coordinate(b,
                                              (WorkCoordinate){.block_div = 1,
                                                               .block_mul = p->sum_rows,
@@ -338,27 +375,6 @@ static void meet_in_column(Reduction *r, uint32_t splits, uint32_t stage_values)
     work_loop_end(b, costs.shared_cycles + together * chain);
 }
 
-/* Blocks that share a row's columns. Each leaves what it found and takes a ticket; the last one loads, `threads` of it
- * for each row, what all have left. Both lie in L2. The others do so while blocks behind them read; that the last one
- * comes to its end is waited for. words: of a row; rows: of a block. */
-static void meet_in_memory(WorkBuilder *b, const KernelDesign *d, int64_t threads,
-                           double words, double rows)
-{
-    double blocks = (double)d->config.column_blocks, bytes = 4 * words * rows;
-    double rounds = (double)ceil_div(d->config.column_blocks, threads);
-    if (d->config.column_blocks == 1)
-        return;
-    WorkPart before = work_part_begin(b, 1 / (double)threads);
-    work_instructions(b, (OpCost){.alu = 2}, words);
-    work_part_end(b, before);
-    work_atomics(b, 1.0 / b->threads);
-    b->torn_l2 += 2 * b->blocks * bytes;
-    b->tail_cycles = costs.atomic_cycles + 2 * b->rates->l2_cycles +
-                     blocks * bytes / costs.multiprocessor_bytes +
-                     (rounds + work_log2(threads)) * words * costs.alu_cycles +
-                     3 * costs.barrier_cycles + 2 * costs.shared_cycles;
-}
-
 void work_column_reduction(const KernelDesign *d, KernelWork *out)
 {
     const ReductionPlan *p = d->plan.reduction;
@@ -398,7 +414,7 @@ void work_column_reduction(const KernelDesign *d, KernelWork *out)
     if (p->has_late)
         walk(&r, true);
     meet_in_memory(b, d, c->splits, words,
-                   (double)(threads < c->width ? threads : c->width));
+                   (double)(threads < c->width ? threads : c->width), costs.alu_cycles);
     store_rows(&r, 1 / (double)r.group);
     work_end(b, out);
 }
