@@ -419,8 +419,8 @@ Rows rows_begin(const EmitterInput *in)
     return r;
 }
 
-/* Which row this thread has; blocks that share rows follow one another. Threads behind the last row do it once more, as shuffles and barriers need them, and
- * store nothing. */
+/* Which row this thread has; blocks that share rows follow one another. Threads behind the last row do it once more,
+ * as shuffles and barriers need them, and store nothing. */
 static void find_row(Rows *r, uint32_t rows_per_block)
 {
     Emit *e = r->e;
