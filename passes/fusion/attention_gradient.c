@@ -19,13 +19,12 @@
 
 /* -- what belongs to it ---------------------------------------------------------------------------- */
 
-/* cuDNN multiplies all of the gradients by the scale, wherever the program does. */
-static bool ends_with(const Gradient *c, const Instruction *x)
+/* What moves a result, or scales it: the kernel does so before it stores it. */
+static bool ends_with(const Instruction *x)
 {
     uint32_t operand;
     double factor;
-    return attention_is_move(x) ||
-           (c->is_library && attention_scaling(x, &operand, &factor));
+    return attention_is_move(x) || attention_scaling(x, &operand, &factor);
 }
 
 /* From a dot to what moves its result, as long as nobody else reads it. */
@@ -35,7 +34,7 @@ static void find_ends(Gradient *c, const Uses *uses, GradientDot *d)
     d->ends[d->end_count++] = x;
     while (d->end_count < GRADIENT_MOST_MOVES && x != c->comp->root) {
         Instruction *user = uses_only(uses, x);
-        if (user == NULL || !ends_with(c, user) || user->control_count != 0)
+        if (user == NULL || !ends_with(user) || user->control_count != 0)
             return;
         d->ends[d->end_count++] = x = user;
     }

@@ -125,6 +125,69 @@ static Instruction *inside(Body *b, Instruction *x)
     return y;
 }
 
+/* Past what moves, repeats, converts or scales it; NULL: none of that. */
+static Instruction *factor_source(const Instruction *x, double *scale)
+{
+    uint32_t operand = 0;
+    double factor = 1;
+    bool keeps = (attention_is_move(x) || x->op == OP_BROADCAST || x->op == OP_SLICE) &&
+                 (x->op != OP_CONVERT || conversion_is_close(x));
+    if (!keeps && !attention_scaling(x, &operand, &factor))
+        return NULL;
+    *scale *= factor;
+    return x->operands[operand];
+}
+
+/* q or k where it lies, if the program multiplies it by a number first; else NULL. cuDNN is told of those itself. */
+static const Instruction *scaled_base(const Gradient *c, const Instruction *x)
+{
+    bool is_scaled = false;
+    while (x != NULL && x != c->a->q.base && x != c->a->k.base) {
+        double unused;
+        uint32_t operand;
+        is_scaled |= attention_scaling(x, &operand, &unused);
+        x = factor_source(x, &unused);
+    }
+    return is_scaled && !c->is_library ? x : NULL;
+}
+
+static Instruction *without_scales(Body *b, Instruction *x, const Instruction *base,
+                                   double *scale)
+{
+    uint32_t operand;
+    double factor;
+    if (x == base)
+        return inside(b, x);
+    bool is_scaled = attention_scaling(x, &operand, &factor);
+    Instruction *y = without_scales(b, factor_source(x, scale), base, scale);
+    if (b->failed || x->op == OP_CONVERT || is_scaled)
+        return y;
+    return computation_add_like(b->r.comp, x, with_dtype(b, x->shape, y->shape->dtype), 1,
+                                &y);
+}
+
+/* The dot in another type. Numbers that q or k is multiplied by stand behind it, as in the attention's kernel, which
+ * reads both as they lie: its statistics are of such scores, and no factor has more bits than in memory. */
+static Instruction *dot_inside(Body *b, const Instruction *dot, DType t)
+{
+    Instruction *operands[2];
+    double scale = 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        Instruction *x = dot->operands[i];
+        const Instruction *base = scaled_base(b->c, x);
+        operands[i] = base == NULL ? inside(b, x) : without_scales(b, x, base, &scale);
+        if (!b->failed)
+            operands[i] = rw_in_type(&b->r, operands[i], x->shape->dtype);
+    }
+    if (b->failed)
+        return NULL;
+    const Shape *s = with_dtype(b, dot->shape, scale == 1 ? t : DT_F32);
+    Instruction *x = computation_add_like(b->r.comp, dot, s, 2, operands);
+    if (scale != 1)
+        x = rw_binary(&b->r, OP_MULTIPLY, s, x, rw_splat(&b->r, s, scale));
+    return rw_in_type(&b->r, x, t);
+}
+
 static Instruction *score_inside(Body *b, const Instruction *x);
 
 /* An operand of what is made of the scores: floats are f32. */
@@ -157,7 +220,7 @@ static Instruction *score_inside(Body *b, const Instruction *x)
     if (b->failed || b->wide[x->id] != NULL)
         return b->wide[x->id];
     if (x == b->c->a->parts.scores.inst)
-        y = like(b, x, with_dtype(b, x->shape, DT_F32));
+        y = dot_inside(b, x, DT_F32);
     else if (x->op == OP_CONVERT)
         y = score_operand(b, x->operands[0]);
     else
@@ -338,7 +401,8 @@ static Instruction *turned(Body *b, const Instruction *dot)
 /* The value behind `end` of the dot's moves. */
 static Instruction *result_inside(Body *b, const GradientDot *d, uint32_t end)
 {
-    Instruction *x = d->is_turned ? turned(b, d->dot) : like(b, d->dot, d->dot->shape);
+    Instruction *x =
+        d->is_turned ? turned(b, d->dot) : dot_inside(b, d->dot, d->dot->shape->dtype);
     for (uint32_t k = 1; k <= end && !b->failed; k++) {
         const Instruction *step = d->ends[k];
         b->now[d->ends[k - 1]->id] = x;
