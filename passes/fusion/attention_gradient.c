@@ -7,7 +7,8 @@
  *   dq = f(core) k                                one kernel: queries outside, keys in the loop
  *   dk = f(core)' q, dv = p' do                   one kernel: keys outside, queries in the loop
  *
- * What stands between core and the dots, f, and what masks are made of go into these kernels as they are.
+ * What stands between core and the dots, f, and what masks are made of go into these kernels as they are. Numbers that q
+ * or k is multiplied by before its dot stand behind it in these kernels.
  *
  * Needs: layouts. Keeps: values but for the order and the rounding of sums. Ends: each is of dots that go away. */
 #include "passes/fusion/attention.h"
