@@ -11,7 +11,6 @@
 #include "codegen/kernel/distribution.h"
 #include "codegen/kernel/partials.h"
 #include "codegen/kernel/threads.h"
-#include "codegen/kernel/ticket.h"
 #include "ir/base/divide.h"
 #include "ir/kernel/reduction.h"
 
@@ -244,32 +243,21 @@ static void meet(Columns *c, const uint32_t *base, LLVMValueRef *carried)
 
 /* -- blocks that share results -------------------------------------------------------------------------- */
 
+/* Threads side by side have neighbours. */
 static Partials partials_of(const Columns *c)
 {
-    return (Partials){c->in, c->plan, c->reducers, c->blocks, c->lanes};
-}
-
-/* Where block `block` of them leaves what it found: threads side by side have neighbours. */
-static const IndexExpr *partial_index(const Columns *c, const IndexExpr *block)
-{
-    IndexContext *ix = c->e->ix;
-    return ix_add(ix, ix_mul(ix, block, c->plan->rows), c->row);
-}
-
-static void leave_partials(const Columns *c, const LLVMValueRef *carried)
-{
-    Emit *e = c->e;
-    Partials p = partials_of(c);
-    const IndexExpr *block =
-        emit_variable(e, to_index(e, c->block), (Range){0, c->blocks - 1});
-    LLVMBuilderRef b = c->k->builder;
-    LLVMValueRef stores = LLVMBuildICmp(b, LLVMIntEQ, c->y, gx_i32(c->k, 0), "");
-    if (c->in_range != NULL)
-        stores = LLVMBuildAnd(b, stores, c->in_range, "");
-    GxIf first;
-    emit_if_begin(e, &first, stores);
-    partials_store(e, &p, partial_index(c, block), carried);
-    emit_if_end(e, &first, NULL, 0, NULL);
+    return (Partials){.in = c->in,
+                      .e = c->e,
+                      .plan = c->plan,
+                      .reducers = c->reducers,
+                      .blocks = c->blocks,
+                      .group = c->group,
+                      .block = c->block,
+                      .row = c->row,
+                      .in_range = c->in_range,
+                      .row_step = 1,
+                      .block_step = c->plan->rows,
+                      .lanes = c->lanes};
 }
 
 /* Adds what a block has left. */
@@ -279,8 +267,9 @@ static void take_partials(Emit *e, const void *user, const IndexExpr *block,
     const Columns *c = user;
     Partials p = partials_of(c);
     LLVMValueRef found[REDUCER_MOST];
+    (void)e;
     (void)is_start;
-    partials_load(e, &p, partial_index(c, block), found);
+    partials_take(&p, block, found);
     combine_split(c, found, carried);
 }
 
@@ -329,13 +318,10 @@ static void finish_stage(Columns *c, const LLVMValueRef *from)
 static void finish_together(Columns *c, const uint32_t *base, const LLVMValueRef *carried,
                             LLVMValueRef *start)
 {
+    Partials p = partials_of(c);
     GxIf last;
-    leave_partials(c, carried);
-    LLVMValueRef ticket =
-        gx_mul_natural(c->k, c->group, gx_i32(c->k, REDUCTION_TICKET_BYTES));
-    emit_if_begin(c->e, &last,
-                  ticket_is_last(c->k, emitter_tickets_arg(c->in), ticket, c->blocks,
-                                 gx_shared_alloc(c->k, 4, 4)));
+    partials_leave(&p, c->y, carried);
+    emit_if_begin(c->e, &last, partials_are_complete(&p));
     combine_blocks(c, base, start);
     finish_stage(c, start);
     store_results(c);

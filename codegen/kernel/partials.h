@@ -6,21 +6,29 @@
 #include "codegen/kernel/emitters.h"
 #include "ir/kernel/reduction.h"
 
+/* Values are [accumulators of all reductions][lanes]. Each accumulator has an array of all rows' and blocks' values, with
+ * the lanes side by side. */
 typedef struct Partials {
     const EmitterInput *in;
+    Emit *e;
     const ReductionPlan *plan;
-    const Reducer *reducers; /* [plan->hero_count] */
-    uint32_t blocks;         /* that share results */
-    uint32_t lanes;          /* results of a thread */
+    const Reducer *reducers;      /* [plan->hero_count] */
+    uint32_t blocks;              /* that share results */
+    LLVMValueRef group, block;    /* i32: of these blocks: which; the number among them */
+    const IndexExpr *row;         /* of lane 0 */
+    LLVMValueRef in_range;        /* i1: the row exists; NULL: always */
+    int64_t row_step, block_step; /* in an accumulator's array */
+    uint32_t lanes;               /* results of a thread */
 } Partials;
 
-/* values: [accumulators of all reductions][lanes]. Each accumulator has an array of all rows' and blocks' values; `at`
- * is the index of lane 0 there, the other lanes are behind it. */
-void partials_store(Emit *e, const Partials *p, const IndexExpr *at,
-                    const LLVMValueRef *values);
-void partials_load(Emit *e, const Partials *p, const IndexExpr *at, LLVMValueRef *values);
+/* By thread 0 of each row. thread: i32. */
+void partials_leave(const Partials *p, LLVMValueRef thread, const LLVMValueRef *values);
+/* i1: the block is the last one, and all have left what they found. All threads; once. */
+LLVMValueRef partials_are_complete(const Partials *p);
+/* What block `block` has left. */
+void partials_take(const Partials *p, const IndexExpr *block, LLVMValueRef *values);
 
-/* Blocks, whose so many values each a thread loads before it adds them. */
+/* Blocks, whose so many values each a thread takes before it adds them. */
 uint32_t partials_unroll(uint32_t values);
 
 #endif

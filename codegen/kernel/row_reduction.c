@@ -10,7 +10,6 @@
 #include "codegen/kernel/partials.h"
 #include "codegen/kernel/rows.h"
 #include "codegen/kernel/threads.h"
-#include "codegen/kernel/ticket.h"
 
 typedef struct Stage {
     Rows *rows;
@@ -232,33 +231,22 @@ static void finish(Rows *r, const Stage *s, const LLVMValueRef *values)
 
 /* -- blocks that share rows ----------------------------------------------------------------------- */
 
+/* Those of a row lie side by side. */
 static Partials partials_of(const Stage *s)
 {
     const Rows *r = s->rows;
-    return (Partials){r->in, r->plan, s->reducers, r->blocks, 1};
-}
-
-/* Where block `block` of them leaves what it found: those of a row lie side by side. */
-static const IndexExpr *partial_index(const Rows *r, const IndexExpr *block)
-{
-    return ix_add(r->e->ix, ix_mul(r->e->ix, r->row, r->blocks), block);
-}
-
-static void leave_partials(const Stage *s, const LLVMValueRef *values)
-{
-    const Rows *r = s->rows;
-    Emit *e = r->e;
-    LLVMBuilderRef b = r->k->builder;
-    Partials p = partials_of(s);
-    const IndexExpr *block =
-        emit_variable(e, to_index(e, r->block), (Range){0, r->blocks - 1});
-    LLVMValueRef stores = LLVMBuildICmp(b, LLVMIntEQ, r->number, gx_i32(r->k, 0), "");
-    if (r->in_range != NULL)
-        stores = LLVMBuildAnd(b, stores, r->in_range, "");
-    GxIf first;
-    emit_if_begin(e, &first, stores);
-    partials_store(e, &p, partial_index(r, block), values);
-    emit_if_end(e, &first, NULL, 0, NULL);
+    return (Partials){.in = r->in,
+                      .e = r->e,
+                      .plan = r->plan,
+                      .reducers = s->reducers,
+                      .blocks = r->blocks,
+                      .group = r->block_rows,
+                      .block = r->block,
+                      .row = r->row,
+                      .in_range = r->in_range,
+                      .row_step = r->blocks,
+                      .block_step = 1,
+                      .lanes = 1};
 }
 
 /* Adds what a block has left. */
@@ -268,8 +256,9 @@ static void take_partials(Emit *e, const void *user, const IndexExpr *block,
     const Stage *s = user;
     Partials p = partials_of(s);
     LLVMValueRef found[REDUCER_MOST], *v = found;
+    (void)e;
     (void)is_start;
-    partials_load(e, &p, partial_index(s->rows, block), found);
+    partials_take(&p, block, found);
     for (uint32_t h = 0; h < s->count; h++) {
         reducer_combine(&s->reducers[h], carried, v, carried);
         carried += s->reducers[h].count;
@@ -286,13 +275,10 @@ static void finish_together(Rows *r, const Stage *s, const LLVMValueRef *found,
                         .threads = r->group,
                         .items = r->blocks,
                         .unroll = partials_unroll(s->values)};
+    Partials p = partials_of(s);
     GxIf last;
-    leave_partials(s, found);
-    LLVMValueRef ticket =
-        gx_mul_natural(r->k, r->block_rows, gx_i32(r->k, REDUCTION_TICKET_BYTES));
-    emit_if_begin(r->e, &last,
-                  ticket_is_last(r->k, emitter_tickets_arg(r->in), ticket, r->blocks,
-                                 gx_shared_alloc(r->k, 4, 4)));
+    partials_leave(&p, r->number, found);
+    emit_if_begin(r->e, &last, partials_are_complete(&p));
     distribute_items(r->e, &all, take_partials, s, values, s->values);
     meet(r, s, values);
     finish(r, s, values);
