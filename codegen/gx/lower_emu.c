@@ -528,7 +528,8 @@ static LLVMValueRef emu_encode(const GxCall *c, const State *s, unsigned detail)
     return narrow_encode_emulated(c);
 }
 
-static LLVMValueRef emu_decode(const GxCall *c, const State *s, unsigned detail)
+/* What other means compute: the last operand. */
+static LLVMValueRef emu_otherwise(const GxCall *c, const State *s, unsigned detail)
 {
     (void)s;
     (void)detail;
