@@ -125,17 +125,22 @@ static Instruction *inside(Body *b, Instruction *x)
     return y;
 }
 
-/* Past what moves, repeats, converts or scales it; NULL: none of that. */
-static Instruction *factor_source(const Instruction *x, double *scale)
+/* What x moves, repeats, converts or multiplies by a number. */
+typedef struct FactorStep {
+    Instruction *from; /* NULL: x is none of these */
+    bool is_scale;
+    double scale;
+} FactorStep;
+
+static FactorStep factor_step(const Instruction *x)
 {
-    uint32_t operand = 0;
-    double factor = 1;
+    uint32_t operand;
+    double scale;
+    if (attention_scaling(x, &operand, &scale))
+        return (FactorStep){x->operands[operand], true, scale};
     bool keeps = (attention_is_move(x) || x->op == OP_BROADCAST || x->op == OP_SLICE) &&
                  (x->op != OP_CONVERT || conversion_is_close(x));
-    if (!keeps && !attention_scaling(x, &operand, &factor))
-        return NULL;
-    *scale *= factor;
-    return x->operands[operand];
+    return (FactorStep){keeps ? x->operands[0] : NULL, false, 1};
 }
 
 /* q or k where it lies, if the program multiplies it by a number first; else NULL. cuDNN is told of those itself. */
@@ -143,10 +148,9 @@ static const Instruction *scaled_base(const Gradient *c, const Instruction *x)
 {
     bool is_scaled = false;
     while (x != NULL && x != c->a->q.base && x != c->a->k.base) {
-        double unused;
-        uint32_t operand;
-        is_scaled |= attention_scaling(x, &operand, &unused);
-        x = factor_source(x, &unused);
+        FactorStep step = factor_step(x);
+        is_scaled |= step.is_scale;
+        x = step.from;
     }
     return is_scaled && !c->is_library ? x : NULL;
 }
@@ -154,13 +158,12 @@ static const Instruction *scaled_base(const Gradient *c, const Instruction *x)
 static Instruction *without_scales(Body *b, Instruction *x, const Instruction *base,
                                    double *scale)
 {
-    uint32_t operand;
-    double factor;
     if (x == base)
         return inside(b, x);
-    bool is_scaled = attention_scaling(x, &operand, &factor);
-    Instruction *y = without_scales(b, factor_source(x, scale), base, scale);
-    if (b->failed || x->op == OP_CONVERT || is_scaled)
+    FactorStep step = factor_step(x);
+    *scale *= step.scale;
+    Instruction *y = without_scales(b, step.from, base, scale);
+    if (b->failed || x->op == OP_CONVERT || step.is_scale)
         return y;
     return computation_add_like(b->r.comp, x, with_dtype(b, x->shape, y->shape->dtype), 1,
                                 &y);
