@@ -45,11 +45,20 @@ TileOrder tileir_order(const TileIrLower *l, uint32_t dims);
 TileOrder tileir_without(const TileOrder *order, uint32_t dims);
 /* The tile of an operation over order's dimensions, at least its own. */
 const TileIrTile *tileir_value(TileIrLower *l, const TileOp *op, const TileOrder *order);
+/* The operation's tile, for those who ask for it over these dimensions. */
+void tileir_remember(TileIrLower *l, const TileOp *op, const TileOrder *order,
+                     const TileIrTile *tile);
 
 /* A tile's elements along its last dimension combined (TILEIR_REDUCE), or each with all before it (TILEIR_SCAN).
  * `neutral`: the bits of what makes no difference. */
 const TileIrTile *tileir_combined(TileIrLower *l, TileIrOpcode op, OpCode combine,
                                   const TileIrTile *x, uint64_t neutral);
+
+/* -- loops.c -------------------------------------------------------------------------------------- */
+
+/* The loop, and what it carries behind it: FINAL operations are known then. False: there is no such operation
+ * (TileIrLower.why). */
+bool tileir_loop(TileIrLower *l, const TileOp *op);
 
 /* -- tiles.c: operations -------------------------------------------------------------------------- */
 
