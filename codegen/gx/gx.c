@@ -589,6 +589,12 @@ LLVMValueRef gx_reciprocal_root(Kernel *k, LLVMValueRef x)
     return gx_call(k, ROW_RSQRT, NULL, NULL, LLVMTypeOf(x), args, 2);
 }
 
+LLVMValueRef gx_near_root(Kernel *k, LLVMValueRef x)
+{
+    LLVMValueRef args[] = {x, gx_intrinsic(k, "sqrt", &x, 1)};
+    return gx_call(k, ROW_SQRT, NULL, NULL, LLVMTypeOf(x), args, 2);
+}
+
 LLVMValueRef gx_near_quotient(Kernel *k, LLVMValueRef x, LLVMValueRef y)
 {
     LLVMValueRef args[] = {x, y, gx_float_op(k, LLVMFDiv, x, y)};

@@ -242,6 +242,8 @@ LLVMValueRef gx_libdevice(Kernel *k, const char *name, LLVMValueRef *args,
 LLVMValueRef gx_power_of_two(Kernel *k, LLVMValueRef x);
 /* 1 / sqrt(x) of an f32 as the GPU's instruction has it, with a relative error of up to 2^-22.9, of denormals too. */
 LLVMValueRef gx_reciprocal_root(Kernel *k, LLVMValueRef x);
+/* sqrt(x) of an f32 as the GPU's instruction has it, with a relative error of up to 2^-23, of denormals too. */
+LLVMValueRef gx_near_root(Kernel *k, LLVMValueRef x);
 /* x / y of f32 as the GPU's short instruction has it, at most 2 units in the last place off, of denormals too. */
 LLVMValueRef gx_near_quotient(Kernel *k, LLVMValueRef x, LLVMValueRef y);
 /* An overloaded intrinsic of LLVM that both back ends have in hardware or expand inline, on

@@ -2,6 +2,7 @@
 #include "codegen/scalar/scalar.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "ir/base/bug.h"
 
@@ -59,15 +60,49 @@ LLVMValueRef real_multiply(const ScalarCall *c)
     return f_mul(c->k, c->x[0], c->x[1]);
 }
 
+/* A constant that x / c may be x * (1 / c) for, with what that product leaves of x added: no power of two, for which
+ * LLVM has a product, and of a size that keeps the reciprocal and products with it in range. */
+static bool is_plain_divisor(LLVMValueRef c, double *value)
+{
+    if (!LLVMIsAConstantFP(c))
+        return false;
+    LLVMBool is_inexact;
+    int exponent;
+    *value = LLVMConstRealGetDouble(c, &is_inexact);
+    double half = frexp(*value, &exponent);
+    return isfinite(*value) && fabs(half) != 0.5 && abs(exponent) < 60 && *value != 0;
+}
+
+/* The quotient's first guess q misses x by c q - x, which an fma has exactly, and another one adds -1 / c times that: the
+ * rounded quotient (P. Markstein, Computation of elementary functions on the IBM RISC System/6000, 1990), but for
+ * |x| < 2^-100, where what is missed may be less than the least denormal. It leaves NaN of infinity, whose quotient q
+ * is. By a positive constant the sign of a zero stays: what is missed is +0 then. */
+static LLVMValueRef divide_by_constant(Kernel *k, LLVMValueRef x, double c)
+{
+    if (c < 0)
+        return divide_by_constant(k, f_neg(k, x), -c);
+    double reciprocal = is_f64(x) ? 1 / c : (double)(1 / (float)c);
+    LLVMValueRef q = f_mul(k, x, f_number(x, reciprocal));
+    LLVMValueRef missed[] = {f_number(x, c), q, f_neg(k, x)};
+    LLVMValueRef better[] = {gx_intrinsic(k, "fma", missed, 3), f_number(x, -reciprocal),
+                             q};
+    LLVMValueRef exact = gx_intrinsic(k, "fma", better, 3);
+    return choose(k, f_compare(k, LLVMRealUNO, exact, exact), q, exact);
+}
+
 /* A quotient of bf16 numbers is no nearer than 2^-17 of itself to where its rounding to bf16 changes, so that one
- * of f32 that is off by 2^-22 becomes the same bf16; but for denormals, which may be the next. One by a constant is
- * left to LLVM, which may know a product for it. */
+ * of f32 that is off by 2^-22 becomes the same bf16; but for denormals, which may be the next. */
 LLVMValueRef real_divide(const ScalarCall *c)
 {
-    bool is_short = c->inst->shape->dtype == DT_BF16 && !LLVMIsConstant(c->x[1]);
-    if (is_short)
-        return gx_near_quotient(c->k, c->x[0], c->x[1]);
-    return f_div(c->k, c->x[0], c->x[1]);
+    LLVMValueRef x = c->x[0], y = c->x[1];
+    bool is_short = c->inst->shape->dtype == DT_BF16;
+    double divisor;
+    if (is_plain_divisor(y, &divisor))
+        return is_short ? f_mul(c->k, x, f_number(x, (double)(1 / (float)divisor)))
+                        : divide_by_constant(c->k, x, divisor);
+    if (is_short && !LLVMIsConstant(y))
+        return gx_near_quotient(c->k, x, y);
+    return f_div(c->k, x, y);
 }
 
 /* Exact; the sign of x. */
@@ -138,9 +173,12 @@ LLVMValueRef real_round_nearest_afz(const ScalarCall *c)
     return LLVMBuildFAdd(b, whole, f_copysign(k, step, x), "");
 }
 
+/* The root of a bf16 number is no nearer than 2^-18 of itself to where its rounding to bf16 changes, so that one of f32
+ * that is off by 2^-22 becomes the same bf16. */
 LLVMValueRef real_sqrt(const ScalarCall *c)
 {
-    return f_intrinsic(c->k, "sqrt", c->x[0]);
+    return c->inst->shape->dtype == DT_BF16 ? gx_near_root(c->k, c->x[0])
+                                            : f_intrinsic(c->k, "sqrt", c->x[0]);
 }
 
 /* One instruction for f32: libdevice's function is no more, and need not be read for it. */
@@ -155,7 +193,8 @@ LLVMValueRef real_logistic(const ScalarCall *c)
     Kernel *k = c->k;
     LLVMValueRef one = f_number(c->x[0], 1);
     LLVMValueRef e = scalar_math(k, "exp", f_neg(k, c->x[0]));
-    return f_div(k, one, f_add(k, one, e));
+    LLVMValueRef below = f_add(k, one, e);
+    return is_f64(one) ? f_div(k, one, below) : gx_near_quotient(k, one, below);
 }
 
 /* -- questions -- */
