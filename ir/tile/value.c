@@ -273,6 +273,48 @@ void tile_spread(const TileProgram *p, const int64_t *sizes, const uint32_t *dim
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
+static uint32_t dims_of(TileBuilder *b, const IndexExpr *e)
+{
+    IndexUses u = {.dims = 0};
+    add_uses(b, e, &u);
+    for (uint32_t i = 0; i < u.count; i++)
+        u.dims |= u.runtimes[i]->dims;
+    return u.dims;
+}
+
+static bool is_inside(const IndexExpr *e, int64_t size,
+                      const IndexConstraint *constraints, uint32_t count)
+{
+    bool inside = e->range.lo >= 0 && e->range.hi < size;
+    for (uint32_t i = 0; i < count && !inside; i++)
+        inside = constraints[i].expr == e && constraints[i].range.lo >= 0 &&
+                 constraints[i].range.hi < size;
+    return inside;
+}
+
+/* Guards keep a load inside its array; what is read where they do not hold is not chosen. One of further dimensions than
+ * the load's own would make it read the same for each of their elements: it is dropped where the others suffice. */
+static uint32_t needed_constraints(TileBuilder *b, const Instruction *inst,
+                                   const IndexExpr *const *index, IndexConstraint *all,
+                                   uint32_t count)
+{
+    IndexConstraint *kept = ARENA_ARRAY(b->p->arena, IndexConstraint, (size_t)count + 1);
+    uint32_t dims = 0, kept_count = 0;
+    bool inside = true;
+    for (uint32_t i = 0; i < inst->shape->rank; i++)
+        dims |= dims_of(b, index[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        if ((dims_of(b, all[i].expr) & ~dims) == 0)
+            kept[kept_count++] = all[i];
+    }
+    for (uint32_t i = 0; i < inst->shape->rank; i++)
+        inside &= is_inside(index[i], inst->shape->dims[i], kept, kept_count);
+    if (!inside)
+        return count;
+    memcpy(all, kept, kept_count * sizeof *all);
+    return kept_count;
+}
+
 static TileOp *value_load(TileBuilder *b, const Instruction *inst,
                           const IndexExpr *const *index, const TileGuard *guard)
 {
@@ -286,6 +328,7 @@ static TileOp *value_load(TileBuilder *b, const Instruction *inst,
     }
     for (const TileGuard *g = guard; g != NULL; g = g->outer)
         count += g->count;
+    count = needed_constraints(b, inst, index, all, count);
     TileAccess access = {inst->shape, inst->shape->rank, index, count, all};
     TileOp *op = tile_make_at(b, TILE_LOAD, inst->shape->dtype, NULL, &access);
     if (op != NULL) {
@@ -561,7 +604,9 @@ TileOp *tile_padded(TileBuilder *b, const Instruction *inst,
     *guard = (TileGuard){NULL, count, constraints};
     TileAccess access = {.constraint_count = count, .constraints = constraints};
     TileOp *value = tile_value(b, inst, index, guard);
-    if (value == NULL || value->kind == TILE_LOAD)
+    bool is_zero_elsewhere =
+        value != NULL && value->kind == TILE_LOAD && value->constraint_count == count;
+    if (value == NULL || is_zero_elsewhere)
         return value;
     TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &access);
     if (whether == NULL)
