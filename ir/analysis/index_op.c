@@ -51,9 +51,19 @@ static const IndexExpr *symbol(Builder *b, int64_t size)
     return ix_symbol(b->cx, b->map.symbol_count++, r);
 }
 
+static int64_t clamped(const Literal *l, Range range)
+{
+    int64_t v = literal_int(l, 0);
+    bool is_above = v > range.hi || (v < 0 && !dtype_is_signed(l->shape->dtype));
+    return is_above ? range.hi : v < range.lo ? range.lo : v;
+}
+
 static const IndexExpr *runtime(Builder *b, const Instruction *source,
                                 const IndexExpr *const *index, Range range)
 {
+    const Literal *known = source->op == OP_CONSTANT ? source->literal : NULL;
+    if (known != NULL && known->count == 1 && !known->elided)
+        return ix_const(b->cx, clamped(known, range));
     b->runtimes[b->map.runtime_count] = (IndexRuntime){source, index, range};
     return ix_runtime(b->cx, b->map.runtime_count++, range);
 }
