@@ -441,11 +441,28 @@ static bool is_by_tileir(const KernelDesign *d, const KernelConfig *c,
     return trial.unsupported != NULL || kernel_by_tileir(&trial);
 }
 
+/* A factor goes through registers into shared memory: each step waits for the loads of the next one's, and stages further
+ * ahead only have their code written out before the loop. */
+static bool waits_for_registers(const KernelDesign *d, const KernelConfig *c)
+{
+    KernelDesign trial = *d;
+    trial.config = *c;
+    const char *why;
+    const TileMapping *m = design_tile_mapping(&trial, &why);
+    bool waits = false;
+    for (uint32_t i = 0; i < 2 && m != NULL && !m->by_warpgroup; i++)
+        waits |= !m->factors[i].is_copied && !m->factors[i].is_held;
+    return waits;
+}
+
 void configure_tile(const KernelDesign *d, KernelConfig *c)
 {
     bool is_open = (c->set & 1u << KERNEL_KEY_TILE) == 0 && d->target != NULL;
     ShapeTime time = {.panel = 1};
+    bool lacks_stages = (c->set & 1u << KERNEL_KEY_STAGES) == 0;
     complete_tile(d, is_open ? choose_shape(d, &time) : 0, c);
+    if (lacks_stages && d->target != NULL && waits_for_registers(d, c))
+        c->stages = 2;
     if ((c->set & 1u << KERNEL_KEY_PANEL) == 0) {
         c->panel = time.panel > 1 ? time.panel : 1;
         c->set |= time.panel > 1 ? 1u << KERNEL_KEY_PANEL : 0;
