@@ -6,6 +6,7 @@
 #include "codegen/gx/lower.h"
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/DebugInfo.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -655,6 +656,20 @@ void gx_while_body(Kernel *k, GxLoop *loop, LLVMValueRef condition)
     LLVMPositionBuilderAtEnd(k->builder, body);
 }
 
+/* The loop that the branch goes round is not unrolled: a node of metadata whose first operand is itself. */
+static void keep_rolled(Kernel *k, LLVMValueRef branch)
+{
+    static const char loop[] = "llvm.loop", disable[] = "llvm.loop.unroll.disable";
+    LLVMContextRef c = k->context;
+    LLVMMetadataRef self = LLVMTemporaryMDNode(c, NULL, 0),
+                    word = LLVMMDStringInContext2(c, disable, sizeof disable - 1),
+                    operands[] = {self, LLVMMDNodeInContext2(c, &word, 1)},
+                    node = LLVMMDNodeInContext2(c, operands, 2);
+    LLVMMetadataReplaceAllUsesWith(self, node);
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c, loop, sizeof loop - 1),
+                    LLVMMetadataAsValue(c, node));
+}
+
 void gx_while_end(Kernel *k, GxLoop *loop, const LLVMValueRef *next)
 {
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(k->builder);
@@ -662,7 +677,9 @@ void gx_while_end(Kernel *k, GxLoop *loop, const LLVMValueRef *next)
         LLVMValueRef value = next[i];
         LLVMAddIncoming(loop->phi[i], &value, &latch, 1);
     }
-    LLVMBuildBr(k->builder, loop->header);
+    LLVMValueRef branch = LLVMBuildBr(k->builder, loop->header);
+    if (loop->is_rolled)
+        keep_rolled(k, branch);
     LLVMPositionBuilderAtEnd(k->builder, loop->exit);
     for (unsigned i = 0; i < loop->carried_count; i++)
         loop->carried[i] = loop->phi[i];

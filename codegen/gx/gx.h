@@ -291,6 +291,8 @@ typedef struct GxLoop {
     unsigned carried_count;
     bool
         keeps_addresses; /* of few steps or much code, see gx_loop_end; to set behind gx_loop_begin */
+    bool
+        is_rolled; /* LLVM and the assembler do not repeat its body; to set behind gx_loop_begin */
     LLVMValueRef step, *phi; /* its own */
     LLVMBasicBlockRef header, exit;
 } GxLoop;
