@@ -73,21 +73,32 @@ static bool is_plain_divisor(LLVMValueRef c, double *value)
     return isfinite(*value) && fabs(half) != 0.5 && abs(exponent) < 60 && *value != 0;
 }
 
-/* The quotient's first guess q misses x by c q - x, which an fma has exactly, and another one adds -1 / c times that: the
- * rounded quotient (P. Markstein, Computation of elementary functions on the IBM RISC System/6000, 1990), but for
- * |x| < 2^-100, where what is missed may be less than the least denormal. It leaves NaN of infinity, whose quotient q
- * is. By a positive constant the sign of a zero stays: what is missed is +0 then. */
-static LLVMValueRef divide_by_constant(Kernel *k, LLVMValueRef x, double c)
+static LLVMValueRef reciprocal(LLVMValueRef like, double c)
 {
-    if (c < 0)
-        return divide_by_constant(k, f_neg(k, x), -c);
-    double reciprocal = is_f64(x) ? 1 / c : (double)(1 / (float)c);
-    LLVMValueRef q = f_mul(k, x, f_number(x, reciprocal));
+    return f_number(like, is_f64(like) ? 1 / c : (double)(1 / (float)c));
+}
+
+/* By a positive constant. The quotient's first guess q misses x by c q - x, which an fma has exactly, and another one
+ * takes 1 / c times that away: the rounded quotient (P. Markstein, Computation of elementary functions on the IBM RISC
+ * System/6000, 1990), but for |x| < 2^-100, where what is missed may be less than the least denormal, and for guesses that
+ * are infinite. It leaves NaN of infinity, whose quotient q is. The sign of a zero stays: what is missed is +0 then. */
+static LLVMValueRef corrected_quotient(Kernel *k, LLVMValueRef x, double c)
+{
+    LLVMValueRef once = reciprocal(x, c), q = f_mul(k, x, once);
     LLVMValueRef missed[] = {f_number(x, c), q, f_neg(k, x)};
-    LLVMValueRef better[] = {gx_intrinsic(k, "fma", missed, 3), f_number(x, -reciprocal),
-                             q};
+    LLVMValueRef better[] = {gx_intrinsic(k, "fma", missed, 3), f_neg(k, once), q};
     LLVMValueRef exact = gx_intrinsic(k, "fma", better, 3);
     return choose(k, f_compare(k, LLVMRealUNO, exact, exact), q, exact);
+}
+
+/* What c makes larger is halved first: a guess may be infinite where the quotient is none. */
+static LLVMValueRef divide_by_constant(Kernel *k, LLVMValueRef x, double c)
+{
+    LLVMValueRef y = c < 0 ? f_neg(k, x) : x;
+    if (fabs(c) >= 1)
+        return corrected_quotient(k, y, fabs(c));
+    y = f_mul(k, y, f_number(x, 0.5));
+    return f_mul(k, corrected_quotient(k, y, fabs(c)), f_number(x, 2));
 }
 
 /* A quotient of bf16 numbers is no nearer than 2^-17 of itself to where its rounding to bf16 changes, so that one
@@ -98,7 +109,7 @@ LLVMValueRef real_divide(const ScalarCall *c)
     bool is_short = c->inst->shape->dtype == DT_BF16;
     double divisor;
     if (is_plain_divisor(y, &divisor))
-        return is_short ? f_mul(c->k, x, f_number(x, (double)(1 / (float)divisor)))
+        return is_short ? f_mul(c->k, x, reciprocal(x, divisor))
                         : divide_by_constant(c->k, x, divisor);
     if (is_short && !LLVMIsConstant(y))
         return gx_near_quotient(c->k, x, y);
