@@ -685,7 +685,7 @@ void gx_while_end(Kernel *k, GxLoop *loop, const LLVMValueRef *next)
         loop->carried[i] = loop->phi[i];
 }
 
-/* So few steps are unrolled behind LLVM, and no address is stepped from one to the next. */
+/* So few steps are unrolled behind LLVM, and no address is stepped from one to the next; but in a loop that is rolled. */
 static bool has_few_steps(LLVMValueRef end, LLVMValueRef step)
 {
     return LLVMIsAConstantInt(end) && LLVMIsAConstantInt(step) &&
@@ -718,7 +718,7 @@ void gx_loop_end(Kernel *k, GxLoop *loop, LLVMValueRef *next)
 {
     LLVMBuilderRef b = k->builder;
     LLVMValueRef index = LLVMBuildNSWAdd(b, loop->index, loop->step, "");
-    if (loop->keeps_addresses)
+    if (loop->keeps_addresses && !loop->is_rolled)
         index = gx_hide_step(k, index);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
     LLVMAddIncoming(loop->index, &index, &latch, 1);
