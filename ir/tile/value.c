@@ -322,12 +322,11 @@ static TileOp *value_load(TileBuilder *b, const Instruction *inst,
     for (const TileGuard *g = guard; g != NULL; g = g->outer)
         count += g->count;
     IndexConstraint *all = ARENA_ARRAY(b->p->arena, IndexConstraint, count);
+    uint32_t first = count;
     for (const TileGuard *g = guard; g != NULL; g = g->outer) {
-        count -= g->count;
-        memcpy(all + count, g->constraints, g->count * sizeof *all);
+        first -= g->count;
+        memcpy(all + first, g->constraints, g->count * sizeof *all);
     }
-    for (const TileGuard *g = guard; g != NULL; g = g->outer)
-        count += g->count;
     count = needed_constraints(b, inst, index, all, count);
     TileAccess access = {inst->shape, inst->shape->rank, index, count, all};
     TileOp *op = tile_make_at(b, TILE_LOAD, inst->shape->dtype, NULL, &access);
@@ -591,6 +590,23 @@ const IndexExpr *const *tile_index_of(const TileBuilder *b, const Instruction *i
     return m != NULL ? m->index : NULL;
 }
 
+/* A load that is zero where one of the constraints does not hold. */
+static bool is_zero_outside(const TileOp *op, const IndexConstraint *constraints,
+                            uint32_t count)
+{
+    bool is_zero = op->kind == TILE_LOAD;
+    for (uint32_t i = 0; i < count && is_zero; i++) {
+        const IndexConstraint *c = &constraints[i];
+        uint32_t k = 0;
+        while (k < op->constraint_count && (op->constraints[k].expr != c->expr ||
+                                            op->constraints[k].range.lo != c->range.lo ||
+                                            op->constraints[k].range.hi != c->range.hi))
+            k++;
+        is_zero = k < op->constraint_count;
+    }
+    return is_zero;
+}
+
 TileOp *tile_padded(TileBuilder *b, const Instruction *inst,
                     const IndexExpr *const *index, IndexConstraint *constraints,
                     uint32_t count)
@@ -604,9 +620,7 @@ TileOp *tile_padded(TileBuilder *b, const Instruction *inst,
     *guard = (TileGuard){NULL, count, constraints};
     TileAccess access = {.constraint_count = count, .constraints = constraints};
     TileOp *value = tile_value(b, inst, index, guard);
-    bool is_zero_elsewhere =
-        value != NULL && value->kind == TILE_LOAD && value->constraint_count == count;
-    if (value == NULL || is_zero_elsewhere)
+    if (value == NULL || is_zero_outside(value, constraints, count))
         return value;
     TileOp *whether = tile_make_at(b, TILE_IN_RANGE, DT_PRED, NULL, &access);
     if (whether == NULL)
