@@ -7,7 +7,8 @@
  *   ->  p = f32[8192,1,4096] multiply(broadcast(convert(x)), broadcast(convert(w)))
  *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
- * A few rows that keep multipliers busier than memory are left to tensor cores, where those have the type.
+ * What a kernel on tensor cores does as fast by the model of time is left to it: it takes fewer instructions, and its
+ * loads run ahead of its products.
  *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
 #include <string.h>
@@ -154,8 +155,7 @@ static double sum_seconds(const Rewriter *r, const Instruction *dot, const Side 
     return costs.launch_seconds + (most > l2 ? most : l2);
 }
 
-/* The kernel on tensor cores, where a few rows are more work for all others than the matrix takes in memory; else
- * NULL. */
+/* The kernel on tensor cores, where a sum is no faster; else NULL. */
 static Instruction *tile_kernel(const Rewriter *r, Instruction *dot, const Side *matrix,
                                 double rows)
 {
@@ -185,9 +185,7 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
         dot->shape->rank + side[0].sum.count > KERNEL_MOST_RANK ||
         (rows > 1 && elements < r->cx->settings->library_dot_work / rows))
         return NULL;
-    /* one row is a multiplication for each element: tensor cores have nothing to save */
-    Instruction *tile =
-        rows > 1 ? tile_kernel(r, dot, &side[matrix], (double)rows) : NULL;
+    Instruction *tile = tile_kernel(r, dot, &side[matrix], (double)rows);
     if (tile != NULL)
         return tile;
     Products p = find_products(r, side, matrix);
