@@ -1,6 +1,6 @@
 /* Registers of a thread: what the loop of a chain of dots carries; and how many that of a contraction needs: its sums
- * and fragments, and what it has loaded for a stage that it fills by itself. The latter is an estimate, so that no
- * tile is chosen which assemblers can only spill. */
+ * and fragments, what it has loaded for a stage that it fills by itself, and what stands in front of the loop for it.
+ * The latter is an estimate, so that no tile is chosen which assemblers can only spill. */
 #include "ir/tile/mapping.h"
 
 enum {
@@ -18,6 +18,33 @@ static uint32_t words_of(uint32_t elements, DType t)
 static uint32_t elements_of(const LinearLayout *l)
 {
     return UINT32_C(1) << l->in[LINEAR_REGISTER];
+}
+
+uint32_t tile_distinct_bits(const LinearLayout *layout)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
+        bits |= layout->columns[i] != 0 ? UINT32_C(1) << i : 0;
+    return bits;
+}
+
+static uint32_t distinct_registers(const LinearLayout *layout)
+{
+    uint32_t count = 1;
+    for (uint32_t bits = tile_distinct_bits(layout); bits != 0; bits &= bits - 1)
+        count *= 2;
+    return count;
+}
+
+/* Of what is loaded in front of the loop, as of a row or a column, there is one for each of them that a thread has. */
+static uint32_t kept_words(const TileFactor *f, const TileOp *load)
+{
+    LinearLayout own = f->copy;
+    for (uint32_t d = 0; d < own.rank; d++) {
+        if ((load->dims >> d & 1) == 0)
+            own = linear_without(&own, d);
+    }
+    return words_of(distinct_registers(&own), load->dtype);
 }
 
 /* Elements of a load that a thread has; of a held factor they differ along the terms, where neighbours may be one. */
@@ -41,7 +68,9 @@ static uint32_t loaded_words(const TileMapping *m, const TileFactor *f, const Ti
     if (seen[op->id])
         return 0;
     seen[op->id] = true;
-    if (op->kind == TILE_LOAD && op->depth != 0) {
+    if (op->kind == TILE_LOAD && op->depth == 0)
+        return op->dims != 0 ? kept_words(f, op) : 0;
+    if (op->kind == TILE_LOAD) {
         uint32_t each = loaded_elements(m, f, op);
         bool is_single = f->vector == 0 && op->constraint_count != 0;
         return is_single ? each + each / 2 : words_of(each, op->dtype);
@@ -91,22 +120,6 @@ const LinearLayout *tile_carried_layout(const TileChainMapping *m, const TileOp 
             return &m->outer[i].sums;
     }
     return &m->rows;
-}
-
-uint32_t tile_distinct_bits(const LinearLayout *layout)
-{
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < layout->in[LINEAR_REGISTER]; i++)
-        bits |= layout->columns[i] != 0 ? UINT32_C(1) << i : 0;
-    return bits;
-}
-
-static uint32_t distinct_registers(const LinearLayout *layout)
-{
-    uint32_t count = 1;
-    for (uint32_t bits = tile_distinct_bits(layout); bits != 0; bits &= bits - 1)
-        count *= 2;
-    return count;
 }
 
 uint32_t tile_row_registers(const TileChainMapping *m)
