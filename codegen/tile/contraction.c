@@ -61,9 +61,7 @@ static LLVMValueRef loop_end(TileLower *l)
     const TileMapping *m = l->m;
     if (m->loop->most == NULL)
         return emit_index_constant(l->e, tile_count(&l->p->dims[m->term]));
-    LinearLayout own = m->sums;
-    for (uint32_t d = 0; d < own.rank; d++)
-        own = linear_without(&own, d);
+    LinearLayout own = linear_projected(&m->sums, 0);
     return to_index(l->e, tile_registers(l, m->loop->most, &own)[0]);
 }
 

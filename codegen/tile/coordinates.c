@@ -120,9 +120,7 @@ static const IndexExpr *runtime_coordinate(TileLower *l, const TileOp *runtime,
                                            const LinearLayout *layout, const Range *range,
                                            uint32_t r)
 {
-    LinearLayout own = *layout;
-    for (uint32_t d = 0; d < layout->rank; d++)
-        own = runtime->dims >> d & 1 ? own : linear_without(&own, d);
+    LinearLayout own = linear_projected(layout, runtime->dims);
     LLVMValueRef v = tile_registers(l, runtime, &own)[r];
     LLVMTypeRef wanted = l->e->index_type;
     if (LLVMGetIntTypeWidth(LLVMTypeOf(v)) < LLVMGetIntTypeWidth(wanted))

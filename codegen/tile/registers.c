@@ -66,12 +66,7 @@ static uint32_t register_count(const LinearLayout *layout)
 /* The layout of an operand with fewer dimensions: registers keep their numbers. */
 static LinearLayout layout_of(const TileOp *op, const LinearLayout *layout)
 {
-    LinearLayout own = *layout;
-    for (uint32_t d = 0; d < layout->rank; d++) {
-        if ((op->dims >> d & 1) == 0)
-            own = linear_without(&own, d);
-    }
-    return own;
+    return linear_projected(layout, op->dims);
 }
 
 /* Bits of a register's number that make no difference. */
@@ -408,11 +403,8 @@ static void make_reduce(TileLower *l, const TileOp *op, const LinearLayout *layo
     l->until = 0;
     LLVMValueRef *values = tile_registers(l, op->operands[0], from);
     l->until = until;
-    LinearLayout kept = *from;
-    uint32_t over = 0, count = register_count(from);
-    for (uint32_t d = 0; d < from->rank; d++)
-        kept = op->over >> d & 1 ? linear_without(&kept, d) : kept;
-    over = same_bits(&kept) & ~same_bits(from);
+    LinearLayout kept = linear_projected(from, ~op->over);
+    uint32_t count = register_count(from), over = same_bits(&kept) & ~same_bits(from);
     LLVMValueRef *sums = ARENA_ARRAY(l->k->arena, LLVMValueRef, count);
     for (uint32_t r = 0; r < count; r++) {
         uint32_t first = r & ~same_bits(&kept);

@@ -253,6 +253,16 @@ LinearLayout linear_without(const LinearLayout *l, uint32_t dim)
     return out;
 }
 
+LinearLayout linear_projected(const LinearLayout *l, uint32_t dims)
+{
+    LinearLayout out = *l;
+    for (uint32_t d = 0; d < l->rank; d++) {
+        if ((dims >> d & 1) == 0)
+            out = linear_without(&out, d);
+    }
+    return out;
+}
+
 /* -- maps --------------------------------------------------------------------------------------------------- */
 
 LinearMap linear_map(const LinearLayout *l)

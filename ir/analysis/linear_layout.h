@@ -66,6 +66,8 @@ LinearLayout linear_spread(uint32_t rank, const uint32_t *bits, uint32_t fast,
                            uint32_t vector, uint32_t lane_bits, uint32_t warp_bits);
 /* Without dimension `dim`, whose size becomes 1: what held elements that differ in it only holds the same. */
 LinearLayout linear_without(const LinearLayout *l, uint32_t dim);
+/* Without all dimensions but those of the bits of `dims`. */
+LinearLayout linear_projected(const LinearLayout *l, uint32_t dims);
 
 /* The letters of `dims` are those of the dimensions; sizes are the least that the text needs. False: it is
  * not such a text. */

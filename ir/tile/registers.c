@@ -39,11 +39,7 @@ static uint32_t distinct_registers(const LinearLayout *layout)
 /* Of what is loaded in front of the loop, as of a row or a column, there is one for each of them that a thread has. */
 static uint32_t kept_words(const TileFactor *f, const TileOp *load)
 {
-    LinearLayout own = f->copy;
-    for (uint32_t d = 0; d < own.rank; d++) {
-        if ((load->dims >> d & 1) == 0)
-            own = linear_without(&own, d);
-    }
+    LinearLayout own = linear_projected(&f->copy, load->dims);
     return words_of(distinct_registers(&own), load->dtype);
 }
 

@@ -134,6 +134,12 @@ static void without_a_dimension_the_others_stay(void **state)
             for (uint32_t x = 0; x < 64; x++)
                 assert_int_equal(linear_coordinate(&w, linear_apply(&w, x), 1 - d),
                                  linear_coordinate(&l, linear_apply(&l, x), 1 - d));
+            LinearLayout kept = linear_projected(&l, UINT32_C(1) << (1 - d)),
+                         all = linear_projected(&l, 3),
+                         none = linear_projected(&w, UINT32_C(1) << d);
+            assert_true(linear_equal(&kept, &w));
+            assert_true(linear_equal(&all, &l));
+            assert_int_equal(linear_out_bits(&none), 0);
         }
     }
 }
