@@ -17,7 +17,7 @@ PassFn pass_convolution_results;    /* what only turns them is left out */
 PassFn pass_library_convolutions;   /* large convolutions: cuDNN */
 PassFn pass_library_attentions;     /* attentions: cuDNN */
 PassFn pass_library_norms;          /* norms and their gradients, if asked for: cuDNN */
-PassFn pass_vector_dots;            /* of a matrix and a vector: reductions */
+PassFn pass_vector_dots;            /* of a matrix and a vector: sums, tiles */
 PassFn pass_split_products;         /* those of few tiles: in pieces along their sums */
 PassFn
     pass_block_scaled; /* block-scaled custom calls; their dots, where cuBLASLt has them */
