@@ -118,13 +118,13 @@ static uint32_t matrices_at_once(const TileLower *l, const TileFactor *f)
 
 SharedOffsets factor_offsets(TileLower *l, const TileFactor *f, LLVMValueRef base)
 {
-    LinearLayout layout = f->fragment;
     if (f->is_held)
         return (SharedOffsets){0};
     DType t = f->value->dtype;
+    LinearLayout read = tile_read_layout(f), layout = read;
     if (f->is_matrix)
-        linear_matrix_rows(&f->fragment, dtype_info[t].bits,
-                           log2_of(matrices_at_once(l, f)), f->is_transposed, &layout);
+        linear_matrix_rows(&read, dtype_info[t].bits, log2_of(matrices_at_once(l, f)),
+                           f->is_transposed, &layout);
     return shared_offsets(l, &layout, &f->shared, t, base);
 }
 

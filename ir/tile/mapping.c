@@ -131,6 +131,11 @@ uint32_t tile_core_steps(const TileMapping *m)
     return (uint32_t)m->program->dims[m->term].size / m->core->k / m->slices;
 }
 
+LinearLayout tile_read_layout(const TileFactor *f)
+{
+    return linear_projected(&f->fragment, f->value->dims);
+}
+
 void tile_lay_out(TileMapping *m)
 {
     uint32_t rows = repeats(m, m->row, m->core->m, m->warps[0]),
@@ -165,6 +170,14 @@ uint32_t tile_only_dim(uint32_t dims)
     return tile_log2(dims);
 }
 
+/* Rows that are all one, as of a vector times a matrix, are brought once. */
+static TileOp *one_of_equal(TileOp *factor, uint32_t over)
+{
+    bool is_repeated =
+        factor->kind == TILE_BROADCAST && (factor->operands[0]->dims & over) != 0;
+    return is_repeated ? factor->operands[0] : factor;
+}
+
 /* Which of the program's sides is the instruction's rows. */
 static void take_sides(TileMapping *m, const uint32_t *warps, uint32_t swap,
                        const Target *target)
@@ -176,8 +189,8 @@ static void take_sides(TileMapping *m, const uint32_t *warps, uint32_t swap,
     m->term = tile_only_dim(over);
     m->row = swap ? x : y;
     m->column = swap ? y : x;
-    m->factors[0] = (TileFactor){.value = factors[swap]};
-    m->factors[1] = (TileFactor){.value = factors[1 - swap]};
+    m->factors[0] = (TileFactor){.value = one_of_equal(factors[swap], over)};
+    m->factors[1] = (TileFactor){.value = one_of_equal(factors[1 - swap], over)};
     m->warps[0] = warps[swap];
     m->warps[1] = warps[1 - swap];
     m->core = tensor_core_find(m->factors[0].value->dtype, m->factors[1].value->dtype,
@@ -222,13 +235,13 @@ static const TileOp *find_load(const TileProgram *p, const TileOp *value, bool i
 void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target)
 {
     const TileProgram *p = m->program;
-    uint32_t other = tile_only_dim(f->value->dims & ~m->dot->over),
-             dims[] = {m->term, other}, bits = tile_bits(f->value);
+    uint32_t side = f->value->dims & ~m->dot->over,
+             dims[] = {m->term, tile_only_dim(side)}, bits = tile_bits(f->value);
     uint32_t most = bits <= TILE_MOST_VECTOR ? tile_log2(TILE_MOST_VECTOR / bits) : 0;
     const TileOp *load = find_load(p, f->value, false);
     f->fast = m->term;
     if (load != NULL)
-        f->vector = longest_vector(p, load, dims, 2, most, &f->fast);
+        f->vector = longest_vector(p, load, dims, side != 0 ? 2 : 1, most, &f->fast);
     f->is_copied = f->value->kind == TILE_LOAD && target_has(target, FEATURE_CP_ASYNC) &&
                    bits >= 8 && bits << f->vector >= 32;
 }
@@ -239,7 +252,8 @@ void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target)
 static bool is_warpgroup_factor(TileMapping *m, TileFactor *f, const Target *target)
 {
     tile_choose_way(m, f, target);
-    return f->is_copied && tile_bits(f->value) == 16 && f->vector == WARPGROUP_PIECE_LOG2;
+    return f->is_copied && (f->value->dims & ~m->dot->over) != 0 &&
+           tile_bits(f->value) == 16 && f->vector == WARPGROUP_PIECE_LOG2;
 }
 
 /* Whether four warps along the rows can multiply together, either side being the rows; if not, the sides are to be taken
@@ -367,16 +381,16 @@ void tile_lay_out_factor(TileMapping *m, TileFactor *f)
         linear_spread(p->dim_count, sizes, f->fast, f->vector, LANE_BITS, warp_bits);
     f->bytes = (uint64_t)tile_elements(p, f->value->dims) * bits / 8;
     LinearAccess write = {&f->copy, f->vector};
-    LinearLayout rows;
+    LinearLayout read = tile_read_layout(f), rows;
     f->is_transposed = f->fast != m->term;
-    if (linear_matrix_rows(&f->fragment, bits, 0, f->is_transposed, &rows)) {
+    if (linear_matrix_rows(&read, bits, 0, f->is_transposed, &rows)) {
         uint32_t row = tile_log2(TILE_MOST_VECTOR / bits);
         f->shared = linear_swizzle(write, (LinearAccess){&rows, row}, bits);
         LinearMap offsets = linear_offsets(&rows, &f->shared);
         f->is_matrix = linear_vector(&rows, &offsets) >= UINT32_C(1) << row;
     }
     if (!f->is_matrix)
-        f->shared = linear_swizzle(write, (LinearAccess){&f->fragment, 0}, bits);
+        f->shared = linear_swizzle(write, (LinearAccess){&read, 0}, bits);
 }
 
 /* -- factors that registers hold ---------------------------------------------------------------- */

@@ -20,7 +20,8 @@ enum {
 };
 
 typedef struct TileFactor {
-    TileOp *value;  /* operand of the dot */
+    /* the dot's operand, or what that repeats along its side: shared memory has one row of it then */
+    TileOp *value;
     bool is_copied; /* asynchronously; else through registers */
     bool is_held;   /* in registers, never in shared memory */
     bool
@@ -104,6 +105,8 @@ uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,
 
 /* Warps of the block. */
 uint32_t tile_warps(const TileMapping *m);
+/* Which elements in shared memory each thread's fragment is made of. */
+LinearLayout tile_read_layout(const TileFactor *f);
 /* Steps of the instruction along the terms of a tile that a warp makes. */
 uint32_t tile_core_steps(const TileMapping *m);
 

@@ -117,6 +117,7 @@ typedef struct Product {
     bool is_joined; /* lanes are stored to shared memory at once */
     bool is_held;   /* a thread has terms that follow each other, in registers */
     bool is_through_registers; /* loaded when a step begins, stored when it ends */
+    bool is_repeated;          /* the tile's rows are all one */
 } Product;
 
 static const ContractionSide *side_of(const Product *p, int side)
@@ -190,7 +191,7 @@ static void read_tile(const Product *p, int side, const IndexExpr *first, int64_
 {
     WorkBuilder *b = p->b;
     const KernelConfig *c = &p->design->config;
-    int64_t tile = c->tile[side];
+    int64_t tile = p->is_repeated ? 1 : c->tile[side];
     int64_t fast_size = depth_first ? c->depth : tile;
     int64_t slow_size = depth_first ? tile : c->depth, per_row = fast_size / lanes;
     double trips = (double)(slow_size * per_row) / b->threads;
@@ -437,7 +438,7 @@ static double part_multiplied(const Product *p, const TileMapping *m)
 {
     if (p->plan->ragged.mode != RAGGED_FREE || !m->by_warpgroup)
         return 1;
-    bool is_row = m->factors[0].value == m->dot->operands[ragged_side(p)];
+    bool is_row = (m->dot->operands[ragged_side(p)]->dims >> m->row & 1) != 0;
     return part_there(p, tile_warpgroup_step(m, is_row ? m->row : m->column) / 2.0);
 }
 
@@ -612,7 +613,7 @@ void work_tile(const KernelDesign *d, KernelWork *out)
     const KernelConfig *config = &d->config;
     const char *why;
     const TileMapping *m = design_tile_mapping(d, &why);
-    bool is_swapped = m->factors[0].value != m->dot->operands[0];
+    bool is_swapped = (m->dot->operands[0]->dims >> m->row & 1) == 0;
     const TileFactor *by_side[] = {&m->factors[is_swapped], &m->factors[!is_swapped]};
     DType factor = by_side[SLOW]->value->dtype;
     Product p = product_begin(d, c, factor, dtype_info[factor].bits / 8);
@@ -632,6 +633,7 @@ void work_tile(const KernelDesign *d, KernelWork *out)
         p.is_held = by_side[side]->is_held;
         p.is_copied = by_side[side]->is_copied || p.is_held;
         p.is_through_registers = !p.is_copied;
+        p.is_repeated = (by_side[side]->value->dims & ~m->dot->over) == 0;
         b->is_paired = p.is_held;
         p.is_joined = true;
         WorkPart rows = rows_begin(&p, side == ragged_side(&p));
