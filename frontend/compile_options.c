@@ -44,8 +44,10 @@ void compile_copy_options(Compile *c, const gxc_options *from)
 {
     if (from == NULL)
         return;
-    if (from->struct_size < sizeof from->struct_size) {
-        compile_usage_error(c, "struct_size of the options is not set");
+    /* structs with pointers are whole words long: no pointer is cut in two */
+    if (from->struct_size < sizeof(size_t) || from->struct_size % sizeof(size_t) != 0) {
+        compile_usage_error(c, "struct_size of the options is not set to their size: %zu",
+                            from->struct_size);
         return;
     }
     memcpy(&c->options, from,

@@ -40,7 +40,8 @@ gxrt_status check_host_calls(const gxrt_session *s)
 {
     for (size_t i = 0; i < s->options.host_call_count; i++) {
         const gxrt_host_call *first = s->options.host_calls;
-        if (!first || first->struct_size < offsetof(gxrt_host_call, described)) {
+        if (!first || first->struct_size < offsetof(gxrt_host_call, described) ||
+            first->struct_size % sizeof(size_t) != 0) {
             return status_set(
                 GXRT_INVALID_ARGUMENT,
                 "gxrt_session_create: host_calls is NULL, or struct_size of "

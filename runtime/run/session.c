@@ -187,7 +187,8 @@ static gxrt_status build_session(gxrt_session *s)
     return st;
 }
 
-/* The options are the caller's struct, which may be an older and shorter one. */
+/* The options are the caller's struct, which may be an older and shorter one. Structs with pointers are whole words long:
+ * no pointer is cut in two. */
 static gxrt_status copy_options(const gxrt_session_options *from,
                                 gxrt_session_options *out)
 {
@@ -196,9 +197,11 @@ static gxrt_status copy_options(const gxrt_session_options *from,
     if (!from) {
         return GXRT_OK;
     }
-    if (from->struct_size < sizeof(size_t)) {
+    if (from->struct_size < sizeof(size_t) || from->struct_size % sizeof(size_t) != 0) {
         return status_set(GXRT_INVALID_ARGUMENT,
-                          "gxrt_session_create: struct_size of the options is not set");
+                          "gxrt_session_create: struct_size of the options is not set to "
+                          "their size: %zu",
+                          from->struct_size);
     }
     size_t n = from->struct_size < sizeof *out ? from->struct_size : sizeof *out;
     memcpy((char *)out + sizeof(size_t), (const char *)from + sizeof(size_t),

@@ -330,6 +330,8 @@ static void test_callbacks(void **state)
     gxrt_host_call call = {.struct_size = 0};
     options.host_calls = &call;
     refused(&options, GXRT_INVALID_ARGUMENT, "struct_size of its elements is not set");
+    call.struct_size = sizeof call - 1;
+    refused(&options, GXRT_INVALID_ARGUMENT, "struct_size of its elements is not set");
     call.struct_size = sizeof call;
     refused(&options, GXRT_INVALID_ARGUMENT, "lacks its name");
 }
@@ -341,9 +343,10 @@ static void test_options(void **state)
     gxrt_session_options options = options_of(0);
     invalid(gxrt_session_create(NULL, &options, &s), "NULL program or result");
     invalid(gxrt_session_create(program, &options, NULL), "NULL program or result");
-    for (size_t n = 0; n < sizeof(size_t); n++) {
+    for (size_t n = 0; n < sizeof options; n++) {
         options.struct_size = n;
-        refused(&options, GXRT_INVALID_ARGUMENT, "struct_size of the options");
+        if (n == 0 || n % sizeof(size_t) != 0)
+            refused(&options, GXRT_INVALID_ARGUMENT, "struct_size of the options");
     }
     static const char *const devices[] = {"",       "gpu", "emulator",
                                           "cuda:0", "EMU", "auto "};
