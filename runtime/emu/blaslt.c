@@ -7,6 +7,8 @@
 #include "runtime/emu/context.h"
 #include "runtime/emu/matmul.h"
 #include "runtime/emu/queue.h"
+#include "runtime/emu/steps.h"
+#include "runtime/plan/read.h"
 
 #pragma GCC visibility push(default)
 #define CUBLASLT_FUNCTION(name, symbol, parameters) cublasStatus_t symbol parameters;
@@ -618,7 +620,10 @@ static bool matmul_check(MatmulOperation *op, Finding *out)
 static bool operation_run(Operation *operation, Finding *out)
 {
     MatmulOperation *op = (MatmulOperation *)(void *)operation;
-    if (!matmul_check(op, out))
+    const MatmulMatrix *d = &op->matmul.d;
+    uint64_t elements =
+        plan_multiply(plan_multiply(d->rows, d->columns), op->matmul.batches);
+    if (!matmul_check(op, out) || !steps_take(elements, "cublasLtMatmul", out))
         return false;
     double scale[4] = {1, 1, 1, 1};
     for (int i = 0; i < 4; i++)

@@ -11,6 +11,7 @@
 #include "runtime/emu/context.h"
 #include "runtime/emu/dnn_descriptor.h"
 #include "runtime/emu/queue.h"
+#include "runtime/emu/steps.h"
 
 #pragma GCC visibility push(default)
 #define CUDNN_FUNCTION(name, symbol, parameters) cudnnStatus_t symbol parameters;
@@ -168,6 +169,14 @@ static bool workspace_check(unsigned char *p, uint64_t bytes, Finding *out)
     return true;
 }
 
+static uint64_t elements_made(const DnnProgram *p)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < p->tensor_count; i++)
+        sum += p->tensors[i].is_written ? (uint64_t)dnn_elements(&p->tensors[i]) : 0;
+    return sum;
+}
+
 static bool operation_run(Operation *operation, Finding *out)
 {
     DnnOperation *op = (DnnOperation *)(void *)operation;
@@ -182,6 +191,8 @@ static bool operation_run(Operation *operation, Finding *out)
         else if (!t->is_virtual && !range_check(t, op->run.data[i], !t->is_written, out))
             return false;
     }
+    if (!steps_take(elements_made(p), "cudnnBackendExecute", out))
+        return false;
     if (!dnn_compute(&op->run))
         finding_set(out, FINDING_MEMORY, "cudnnBackendExecute: no memory");
     return out->kind == FINDING_NONE;

@@ -335,9 +335,11 @@ gxrt_status run_graph(Device *d, const PlanCommand *c, CUstream stream)
     }
     d->session->failed = d->session->failed || d->phase == CAPTURE_OFF;
     d->session->cudnn->last_error(words, sizeof words);
+    char report[DEVICE_REPORT];
+    device_report(d, report);
     return status_set(GXRT_DEVICE_FAILED,
-                      "cudnnBackendExecute: %s%s%s in command %u (graph) of HLO "
+                      "%scudnnBackendExecute: %s%s%s in command %u (graph) of HLO "
                       "instruction %s on device %u",
-                      d->session->cudnn->text(r), words[0] ? ": " : "", words,
+                      report, d->session->cudnn->text(r), words[0] ? ": " : "", words,
                       (unsigned)(c - p->commands), plan_text(p, c->name), d->number);
 }

@@ -260,9 +260,11 @@ gxrt_status run_solver(Device *d, const PlanCommand *c, CUstream stream)
         return GXRT_OK;
     }
     d->session->failed = true;
+    char report[DEVICE_REPORT];
+    device_report(d, report);
     return status_set(GXRT_DEVICE_FAILED,
-                      "cusolverDn: cuSOLVER status %d in command %u (solver) of HLO "
+                      "%scusolverDn: cuSOLVER status %d in command %u (solver) of HLO "
                       "instruction %s on device %u",
-                      r, (unsigned)(c - s->plan->commands), plan_text(s->plan, c->name),
-                      d->number);
+                      report, r, (unsigned)(c - s->plan->commands),
+                      plan_text(s->plan, c->name), d->number);
 }

@@ -6,6 +6,18 @@
 #include "runtime/run/modules.h"
 #include "runtime/run/session.h"
 
+void device_report(const Device *d, char report[DEVICE_REPORT])
+{
+    const CudaApi *cuda = d->session->cuda;
+    report[0] = '\0';
+    if (cuda->emulated) {
+        cuda->emu_last_error(report, DEVICE_REPORT - 1);
+    }
+    if (report[0]) {
+        strcat(report, "\n");
+    }
+}
+
 gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what)
 {
     const CudaApi *cuda = d->session->cuda;
@@ -13,10 +25,8 @@ gxrt_status device_error(Device *d, const char *call, CUresult result, const cha
     const char *words = NULL;
     cuda->error_name(result, &name);
     cuda->error_string(result, &words);
-    char report[1024] = "";
-    if (cuda->emulated) {
-        cuda->emu_last_error(report, sizeof report);
-    }
+    char report[DEVICE_REPORT];
+    device_report(d, report);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         return status_set(GXRT_OUT_OF_MEMORY, "%s: %s: device %d has too little memory",
                           call, what, d->ordinal);
@@ -28,9 +38,9 @@ gxrt_status device_error(Device *d, const char *call, CUresult result, const cha
                           "gxrt_session_options allows more",
                           what, d->number, d->session->options.max_seconds);
     }
-    return status_set(GXRT_DEVICE_FAILED, "%s%s%s: %s (%s) in %s on device %u", report,
-                      report[0] ? "\n" : "", call, name ? name : "unknown error",
-                      words ? words : "no text", what, d->number);
+    return status_set(GXRT_DEVICE_FAILED, "%s%s: %s (%s) in %s on device %u", report,
+                      call, name ? name : "unknown error", words ? words : "no text",
+                      what, d->number);
 }
 
 gxrt_status device_enter(Device *d)

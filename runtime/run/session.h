@@ -179,6 +179,10 @@ gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *));
 /* GXRT_DEVICE_FAILED once a device of the session has failed: its results are undefined. */
 gxrt_status session_verdict(const gxrt_session *s, const char *function);
 
+enum { DEVICE_REPORT = 1024 };
+/* What the emulator says of a call that failed, as a line; of a GPU "". */
+void device_report(const Device *d, char report[DEVICE_REPORT]);
+
 /* The status of a CUDA call that failed: its name, CUDA's words, the emulator's report. */
 gxrt_status device_error(Device *d, const char *call, CUresult result, const char *what);
 
