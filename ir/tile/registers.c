@@ -36,20 +36,25 @@ static uint32_t distinct_registers(const LinearLayout *layout)
     return count;
 }
 
-/* Of what is loaded in front of the loop, as of a row or a column, there is one for each of them that a thread has. */
-static uint32_t kept_words(const TileFactor *f, const TileOp *load)
+/* Different elements of a value that a thread has of what it brings. */
+static uint32_t brought_elements(const TileFactor *f, const TileOp *op)
 {
-    LinearLayout own = linear_projected(&f->copy, load->dims);
-    return words_of(distinct_registers(&own), load->dtype);
+    LinearLayout own = linear_projected(&f->copy, op->dims);
+    return distinct_registers(&own);
+}
+
+/* What stands in front of the loop, as of a row or a column, stays in registers, each in its own. */
+static uint32_t kept_words(const TileFactor *f, const TileOp *op)
+{
+    uint32_t bits = dtype_info[op->dtype].bits;
+    return brought_elements(f, op) * (bits > WORD_BITS ? bits / WORD_BITS : 1);
 }
 
 /* Elements of a load that a thread has; of a held factor they differ along the terms, where neighbours may be one. */
 static uint32_t loaded_elements(const TileMapping *m, const TileFactor *f,
                                 const TileOp *op)
 {
-    uint32_t threads = tile_warps(m) * TARGET_WARP, bits = 0;
-    uint32_t each =
-        (uint32_t)((tile_elements(m->program, op->dims) + threads - 1) / threads);
+    uint32_t each = brought_elements(f, op), bits = 0;
     while (each >> (bits + 1) != 0)
         bits++;
     return f->is_held ? each >> tile_same_run(m->program, op, m->term, bits) : each;
@@ -64,7 +69,7 @@ static uint32_t loaded_words(const TileMapping *m, const TileFactor *f, const Ti
     if (seen[op->id])
         return 0;
     seen[op->id] = true;
-    if (op->kind == TILE_LOAD && op->depth == 0)
+    if (op->depth == 0)
         return op->dims != 0 ? kept_words(f, op) : 0;
     if (op->kind == TILE_LOAD) {
         uint32_t each = loaded_elements(m, f, op);
