@@ -12,6 +12,7 @@
 #include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/library.h"
+#include "ir/kernel/matmul.h"
 #include "ir/kernel/plans.h"
 #include "ir/kernel/time/costs.h"
 #include "ir/kernel/transposition.h"
@@ -276,6 +277,36 @@ static bool turns_image(const Instruction *producer, const Instruction *consumer
     return false;
 }
 
+static bool is_vector(const Instruction *dot, uint32_t side)
+{
+    const Shape *s = dot->operands[side]->shape;
+    int64_t batch = inst_ints(dot, ATTR_LHS_BATCH_DIMS).count;
+    bool is = true;
+    for (uint32_t d = 0; d < s->rank && is; d++)
+        is = s->dims[d] == 1 || dot_result_dim(dot, side, d) < batch;
+    return is;
+}
+
+/* A kernel on tensor cores copies a vector to shared memory while it multiplies; for what it has to compute of it, it
+ * would wait in each step. */
+static bool stops_copies(const Instruction *producer, const Instruction *consumer)
+{
+    bool computes = producer->op == OP_FUSION || op_is(producer->op, OPF_ELEMENTWISE);
+    if (!computes || consumer->op != OP_FUSION ||
+        !kernel_is(consumer, KERNEL_ON_TENSOR_CORES))
+        return false;
+    const Instruction *dot = fusion_hero(consumer, OP_DOT);
+    bool stops = false;
+    for (uint32_t i = 0; dot != NULL && i < 2 && !stops; i++) {
+        const Instruction *x = dot->operands[i];
+        while (op_is(x->op, OPF_MOVES) && x->operand_count == 1)
+            x = x->operands[0];
+        stops = is_vector(dot, i) && x->op == OP_PARAMETER &&
+                consumer->operands[x->parameter] == producer;
+    }
+    return stops;
+}
+
 static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer,
                            Inside *inside)
 {
@@ -284,7 +315,7 @@ static bool consumer_takes(Fuse *f, Instruction *producer, Instruction *consumer
         !order_takes(consumer, producer, f->cx->target))
         return false;
     if ((fuse_work(producer) > 4 && fuse_is_heavy(consumer)) ||
-        turns_image(producer, consumer))
+        turns_image(producer, consumer) || stops_copies(producer, consumer))
         return false;
     if (fuse_nodes(producer) + fuse_nodes(consumer) > most_nodes(consumer) ||
         producer->operand_count + consumer->operand_count > KERNEL_MOST_OPERANDS)

@@ -8,7 +8,9 @@
  *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
  * What a kernel on tensor cores does as fast by the model of time is left to it: it takes fewer instructions, and its
- * loads run ahead of its products.
+ * loads run ahead of its products. A sum takes what makes its vector, and another sum that its own is combined with, into
+ * its kernel, where they cost nothing: one row is a tile's only if it need not meet another product, and if it has the
+ * time to make the vector before.
  *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
 #include <string.h>
@@ -24,7 +26,7 @@
 
 #define NEAR 1.01 /* of a bound that no kernel quite reaches */
 
-enum { LEAST_SUM = 32 /* terms */, MOST_ROWS = 8 };
+enum { LEAST_SUM = 32 /* terms */, MOST_ROWS = 8, MOST_STEPS = 6 /* between products */ };
 
 typedef struct Side {
     Instruction *x;
@@ -155,16 +157,63 @@ static double sum_seconds(const Rewriter *r, const Instruction *dot, const Side 
     return costs.launch_seconds + (most > l2 ? most : l2);
 }
 
+/* -- what a sum would take in ------------------------------------------------------------------- */
+
+static bool is_fusible(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) && inst->operand_count > 0;
+}
+
+static bool is_computed(const Instruction *x)
+{
+    while (op_is(x->op, OPF_MOVES) && x->operand_count > 0)
+        x = x->operands[0];
+    return is_fusible(x);
+}
+
+/* Of another product than `dot`, by elementwise operations. */
+static bool is_made_of_product(const Instruction *x, const Instruction *dot,
+                               uint32_t steps)
+{
+    if (x->op == OP_DOT || x->op == OP_REDUCE)
+        return x != dot;
+    bool is = false;
+    for (uint32_t i = 0; i < x->operand_count && !is && steps > 0 && is_fusible(x); i++)
+        is = is_made_of_product(x->operands[i], dot, steps - 1);
+    return is;
+}
+
+/* Elementwise operations combine what is made of `dot` with what is made of another product. */
+static bool meets_product(const Uses *uses, const Instruction *made,
+                          const Instruction *dot, uint32_t steps)
+{
+    bool meets = false;
+    for (uint32_t i = 0; i < uses_count(uses, made) && !meets; i++) {
+        const Instruction *user = uses->list[uses->start[made->id] + i];
+        meets = steps > 0 && is_fusible(user) &&
+                (is_made_of_product(user, dot, MOST_STEPS) ||
+                 meets_product(uses, user, dot, steps - 1));
+    }
+    return meets;
+}
+
+static bool is_alone(Rewriter *r, const Instruction *dot)
+{
+    const Uses *uses = rw_uses(r);
+    return dot->id < r->known && !meets_product(uses, dot, dot, MOST_STEPS);
+}
+
 /* The kernel on tensor cores, where a sum is no faster; else NULL. */
-static Instruction *tile_kernel(const Rewriter *r, Instruction *dot, const Side *matrix,
-                                double rows)
+static Instruction *tile_kernel(Rewriter *r, Instruction *dot, const Side *matrix,
+                                const Side *vector, double rows)
 {
     Candidates all;
-    if (r->cx->target->tiles == TILES_NONE)
+    if (r->cx->target->tiles == TILES_NONE || (rows == 1 && !is_alone(r, dot)))
         return NULL;
     candidates_find(dot, NULL, r->cx->target, r->cx->products, &all);
     const Candidate *tile = candidates_by(&all, CANDIDATE_TILE);
-    if (tile == NULL || tile->seconds > sum_seconds(r, dot, matrix, rows) * NEAR)
+    double before = rows == 1 && is_computed(vector->x) ? costs.launch_seconds : 0;
+    if (tile == NULL || tile->seconds + before > sum_seconds(r, dot, matrix, rows) * NEAR)
         return NULL;
     Instruction *fusion = fusion_wrap(dot);
     kernel_kind_set(fusion, kernel_kind_find(tile->name, strlen(tile->name)));
@@ -185,7 +234,7 @@ static Instruction *vector_dot(Rewriter *r, Instruction *dot)
         dot->shape->rank + side[0].sum.count > KERNEL_MOST_RANK ||
         (rows > 1 && elements < r->cx->settings->library_dot_work / rows))
         return NULL;
-    Instruction *tile = tile_kernel(r, dot, &side[matrix], (double)rows);
+    Instruction *tile = tile_kernel(r, dot, &side[matrix], &side[!matrix], (double)rows);
     if (tile != NULL)
         return tile;
     Products p = find_products(r, side, matrix);
