@@ -14,7 +14,8 @@
  *   GXEMU_SCHEDULE=eager     work runs when it is submitted, if nothing before it waits;
  *                  threads   one thread per stream runs it;
  *                  lazy      it runs when somebody waits for it, as late as possible
- *   GXEMU_STEPS=n            threads of kernels and operations of streams in all, 10^12
+ *   GXEMU_STEPS=n            threads of kernels, elements of libraries' results and operations of streams in
+ *                            all, 10^12
  *   GXEMU_STREAMS=n          streams of the process at a time, 4096
  *   GXEMU_WORKERS=n          OS threads that share the blocks of a launch; all cores
  *   GXEMU_DELAY=[seed:]us    microseconds before each operation of a stream; with a seed,

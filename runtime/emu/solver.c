@@ -9,6 +9,8 @@
 #include "runtime/emu/allocation.h"
 #include "runtime/emu/context.h"
 #include "runtime/emu/queue.h"
+#include "runtime/emu/steps.h"
+#include "runtime/plan/read.h"
 
 #pragma GCC visibility push(default)
 #define CUSOLVER_FUNCTION(name, symbol, parameters) cusolverStatus_t symbol parameters;
@@ -276,6 +278,9 @@ static bool operation_run(Operation *operation, Finding *out)
         if (f->ranges[i].bytes != 0 && !range_check(f, &f->ranges[i], out))
             return false;
     }
+    uint64_t elements = plan_multiply((uint64_t)f->rows, (uint64_t)f->columns);
+    if (!steps_take(elements, f->function, out))
+        return false;
     if (!f->compute(f))
         finding_set(out, FINDING_MEMORY, "%s: no memory", f->function);
     return out->kind == FINDING_NONE;

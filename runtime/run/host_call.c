@@ -45,7 +45,8 @@ gxrt_status check_host_calls(const gxrt_session *s)
             return status_set(
                 GXRT_INVALID_ARGUMENT,
                 "gxrt_session_create: host_calls is NULL, or struct_size of "
-                "its elements is not set");
+                "its elements is not set to their size: %zu",
+                first ? first->struct_size : 0);
         }
         const gxrt_host_call *h = host_call_at(s, i);
         if (h->struct_size != first->struct_size || !h->name ||
