@@ -170,8 +170,8 @@ uint32_t tile_only_dim(uint32_t dims)
     return tile_log2(dims);
 }
 
-/* Rows that are all one, as of a vector times a matrix, are brought once. */
-static TileOp *one_of_equal(TileOp *factor, uint32_t over)
+/* What a factor repeats along its side, as the vector of a vector times a matrix; else the factor. */
+static TileOp *repeated_vector(TileOp *factor, uint32_t over)
 {
     bool is_repeated =
         factor->kind == TILE_BROADCAST && (factor->operands[0]->dims & over) != 0;
@@ -189,8 +189,8 @@ static void take_sides(TileMapping *m, const uint32_t *warps, uint32_t swap,
     m->term = tile_only_dim(over);
     m->row = swap ? x : y;
     m->column = swap ? y : x;
-    m->factors[0] = (TileFactor){.value = one_of_equal(factors[swap], over)};
-    m->factors[1] = (TileFactor){.value = one_of_equal(factors[1 - swap], over)};
+    m->factors[0] = (TileFactor){.value = repeated_vector(factors[swap], over)};
+    m->factors[1] = (TileFactor){.value = repeated_vector(factors[1 - swap], over)};
     m->warps[0] = warps[swap];
     m->warps[1] = warps[1 - swap];
     m->core = tensor_core_find(m->factors[0].value->dtype, m->factors[1].value->dtype,

@@ -5,7 +5,8 @@
  * Factors come through shared memory, in `stages` buffers that are filled ahead of the loop: by asynchronous
  * copies where the factor is a plain array in the instruction's type, else computed in registers and stored. What
  * only one warp needs, and is narrower in memory than it is multiplied as, goes from memory to fragments without that:
- * it is `held` in registers, and rows of the fragments are renumbered so that a thread's lie side by side in memory.
+ * it is `held` in registers, and rows of the fragments are renumbered so that a thread's lie side by side in memory. Of a
+ * factor that repeats a vector along its side shared memory has the vector, which all rows of the fragments read.
  * Sums stay in registers; behind the loop tiles are exchanged through shared memory, so that stores are wide. */
 #ifndef GXC_IR_TILE_MAPPING_H
 #define GXC_IR_TILE_MAPPING_H
@@ -20,7 +21,7 @@ enum {
 };
 
 typedef struct TileFactor {
-    /* the dot's operand, or what that repeats along its side: shared memory has one row of it then */
+    /* the dot's operand, or the vector that it repeats along its side */
     TileOp *value;
     bool is_copied; /* asynchronously; else through registers */
     bool is_held;   /* in registers, never in shared memory */

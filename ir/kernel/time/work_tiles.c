@@ -117,7 +117,7 @@ typedef struct Product {
     bool is_joined; /* lanes are stored to shared memory at once */
     bool is_held;   /* a thread has terms that follow each other, in registers */
     bool is_through_registers; /* loaded when a step begins, stored when it ends */
-    bool is_repeated;          /* the tile's rows are all one */
+    bool is_repeated;          /* a vector, for all rows or columns of the tile */
 } Product;
 
 static const ContractionSide *side_of(const Product *p, int side)
