@@ -538,7 +538,9 @@ static bool matrix_check(const MatmulMatrix *x, uint64_t batches, bool is_read,
             uint64_t first = (uint64_t)x->batch_stride * batch + i * (uint64_t)x->ld;
             uint64_t start = first * dtype_info[x->type].bits / 8;
             uint64_t end = matrix_elements_bytes(x->type, first + length);
-            if (!range_check(x->data + start, end - start, x->type, is_read, what, out))
+            const unsigned char *line =
+                (const unsigned char *)((uintptr_t)x->data + start); /* may be NULL */
+            if (!range_check(line, end - start, x->type, is_read, what, out))
                 return false;
         }
     }
