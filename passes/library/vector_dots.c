@@ -8,9 +8,9 @@
  *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
  * What a kernel on tensor cores does as fast by the model of time is left to it: it takes fewer instructions, and its
- * loads run ahead of its products. A sum takes what makes its vector, and another sum that its own is combined with, into
- * its kernel, where they cost nothing: one row is a tile's only if it need not meet another product, and if it has the
- * time to make the vector before.
+ * loads run ahead of its products. A sum over columns takes what makes its vector into its kernel, and a sum another one that
+ * it is combined with: there one row is a tile's only if it meets no other product, and if the launch of what makes the
+ * vector is lost in it.
  *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
 #include <string.h>
@@ -26,7 +26,11 @@
 
 #define NEAR 1.01 /* of a bound that no kernel quite reaches */
 
-enum { LEAST_SUM = 32 /* terms */, MOST_ROWS = 8, MOST_STEPS = 6 /* between products */ };
+enum {
+    LEAST_SUM = 32 /* terms */,
+    MOST_ROWS = 8,
+    MOST_SEEN = 64 /* instructions around a product */
+};
 
 typedef struct Side {
     Instruction *x;
@@ -164,43 +168,78 @@ static bool is_fusible(const Instruction *inst)
     return op_is(inst->op, OPF_ELEMENTWISE | OPF_MOVES) && inst->operand_count > 0;
 }
 
-static bool is_computed(const Instruction *x)
+static bool is_computed_vector(const Instruction *x)
 {
     while (op_is(x->op, OPF_MOVES) && x->operand_count > 0)
         x = x->operands[0];
     return is_fusible(x);
 }
 
-/* Of another product than `dot`, by elementwise operations. */
-static bool is_made_of_product(const Instruction *x, const Instruction *dot,
-                               uint32_t steps)
+/* Instructions that have been looked at for one dot. */
+typedef struct Seen {
+    const Instruction *list[MOST_SEEN];
+    uint32_t count;
+} Seen;
+
+/* False: it was seen before, or there are too many. */
+static bool is_new(Seen *seen, const Instruction *inst)
 {
+    bool is = seen->count < MOST_SEEN;
+    for (uint32_t i = 0; i < seen->count && is; i++)
+        is = seen->list[i] != inst;
+    if (is)
+        seen->list[seen->count++] = inst;
+    return is;
+}
+
+static bool walk_operands(Seen *seen, const Instruction *x, const Instruction *end)
+{
+    bool is = x == end;
+    for (uint32_t i = 0; i < x->operand_count && !is; i++)
+        is = is_new(seen, x->operands[i]) && walk_operands(seen, x->operands[i], end);
+    return is;
+}
+
+/* `x` is made of `end`, or of so much that it may be. */
+static bool is_made_of(const Instruction *x, const Instruction *end)
+{
+    Seen seen = {.count = 0};
+    return walk_operands(&seen, x, end) || seen.count == MOST_SEEN;
+}
+
+/* Elementwise operations make it of a product that stands beside `dot`, neither behind nor before it. */
+static bool is_made_of_other(Seen *seen, const Instruction *x, const Instruction *dot)
+{
+    if (x == dot || !is_new(seen, x))
+        return false;
     if (x->op == OP_DOT || x->op == OP_REDUCE)
-        return x != dot;
+        return !is_made_of(x, dot) && !is_made_of(dot, x);
     bool is = false;
-    for (uint32_t i = 0; i < x->operand_count && !is && steps > 0 && is_fusible(x); i++)
-        is = is_made_of_product(x->operands[i], dot, steps - 1);
+    for (uint32_t i = 0; i < x->operand_count && !is && is_fusible(x); i++)
+        is = is_made_of_other(seen, x->operands[i], dot);
     return is;
 }
 
 /* Elementwise operations combine what is made of `dot` with what is made of another product. */
-static bool meets_product(const Uses *uses, const Instruction *made,
-                          const Instruction *dot, uint32_t steps)
+static bool meets_product(Seen *down, Seen *up, const Uses *uses, const Instruction *made,
+                          const Instruction *dot)
 {
     bool meets = false;
     for (uint32_t i = 0; i < uses_count(uses, made) && !meets; i++) {
         const Instruction *user = uses->list[uses->start[made->id] + i];
-        meets = steps > 0 && is_fusible(user) &&
-                (is_made_of_product(user, dot, MOST_STEPS) ||
-                 meets_product(uses, user, dot, steps - 1));
+        meets =
+            is_fusible(user) && is_new(down, user) &&
+            (is_made_of_other(up, user, dot) || meets_product(down, up, uses, user, dot));
     }
     return meets;
 }
 
-static bool is_alone(Rewriter *r, const Instruction *dot)
+/* Whether a sum of the one row would share its kernel with another's. */
+static bool has_company(Rewriter *r, const Instruction *dot)
 {
     const Uses *uses = rw_uses(r);
-    return dot->id < r->known && !meets_product(uses, dot, dot, MOST_STEPS);
+    Seen down = {.count = 0}, up = {.count = 0};
+    return dot->id >= r->known || meets_product(&down, &up, uses, dot, dot);
 }
 
 /* The kernel on tensor cores, where a sum is no faster; else NULL. */
@@ -208,11 +247,16 @@ static Instruction *tile_kernel(Rewriter *r, Instruction *dot, const Side *matri
                                 const Side *vector, double rows)
 {
     Candidates all;
-    if (r->cx->target->tiles == TILES_NONE || (rows == 1 && !is_alone(r, dot)))
+    bool is_one = rows == 1, is_computed = is_one && is_computed_vector(vector->x);
+    if (r->cx->target->tiles == TILES_NONE)
+        return NULL;
+    /* where each result has a row of the matrix, each reads all that the vector is computed of: that is no gain */
+    bool is_taken_in = is_one && !(is_computed && is_by_rows(matrix));
+    if (is_taken_in && has_company(r, dot))
         return NULL;
     candidates_find(dot, NULL, r->cx->target, r->cx->products, &all);
     const Candidate *tile = candidates_by(&all, CANDIDATE_TILE);
-    double before = rows == 1 && is_computed(vector->x) ? costs.launch_seconds : 0;
+    double before = is_taken_in && is_computed ? costs.launch_seconds : 0;
     if (tile == NULL || tile->seconds + before > sum_seconds(r, dot, matrix, rows) * NEAR)
         return NULL;
     Instruction *fusion = fusion_wrap(dot);
