@@ -326,7 +326,6 @@ const char *graph_trial_queue(Device *d, const PlanCommand *c, GraphTrials *t, u
 
 gxrt_status run_graph(Device *d, const PlanCommand *c, CUstream stream)
 {
-    const Plan *p = d->session->plan;
     char words[256] = "";
     Graph *g = d->graphs[c->index];
     cudnnStatus_t r = queue(d, c, g, &g->choice, NULL, stream);
@@ -335,11 +334,8 @@ gxrt_status run_graph(Device *d, const PlanCommand *c, CUstream stream)
     }
     d->session->failed = d->session->failed || d->phase == CAPTURE_OFF;
     d->session->cudnn->last_error(words, sizeof words);
-    char report[DEVICE_REPORT];
-    device_report(d, report);
-    return status_set(GXRT_DEVICE_FAILED,
-                      "%scudnnBackendExecute: %s%s%s in command %u (graph) of HLO "
-                      "instruction %s on device %u",
-                      report, d->session->cudnn->text(r), words[0] ? ": " : "", words,
-                      (unsigned)(c - p->commands), plan_text(p, c->name), d->number);
+    char said[512];
+    snprintf(said, sizeof said, "cudnnBackendExecute: %s%s%s", d->session->cudnn->text(r),
+             words[0] ? ": " : "", words);
+    return library_error(d, c, said);
 }

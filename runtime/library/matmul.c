@@ -299,11 +299,7 @@ gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)
         return GXRT_OK;
     }
     d->session->failed = true;
-    char report[DEVICE_REPORT];
-    device_report(d, report);
-    return status_set(
-        GXRT_DEVICE_FAILED,
-        "%scublasLtMatmul: cuBLASLt status %d in command %u (matmul) of HLO "
-        "instruction %s on device %u",
-        report, r, (unsigned)(c - p->commands), plan_text(p, c->name), d->number);
+    char said[64];
+    snprintf(said, sizeof said, "cublasLtMatmul: cuBLASLt status %d", r);
+    return library_error(d, c, said);
 }

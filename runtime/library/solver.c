@@ -260,11 +260,7 @@ gxrt_status run_solver(Device *d, const PlanCommand *c, CUstream stream)
         return GXRT_OK;
     }
     d->session->failed = true;
-    char report[DEVICE_REPORT];
-    device_report(d, report);
-    return status_set(GXRT_DEVICE_FAILED,
-                      "%scusolverDn: cuSOLVER status %d in command %u (solver) of HLO "
-                      "instruction %s on device %u",
-                      report, r, (unsigned)(c - s->plan->commands),
-                      plan_text(s->plan, c->name), d->number);
+    char said[64];
+    snprintf(said, sizeof said, "cusolverDn: cuSOLVER status %d", r);
+    return library_error(d, c, said);
 }

@@ -40,6 +40,17 @@ gxrt_status command_error(Device *d, const PlanCommand *c, const char *call, CUr
     return device_error(d, call, r, what);
 }
 
+gxrt_status library_error(Device *d, const PlanCommand *c, const char *said)
+{
+    const Plan *p = d->session->plan;
+    char report[DEVICE_REPORT];
+    device_report(d, report);
+    return status_set(GXRT_DEVICE_FAILED,
+                      "%s%s in command %u (%s) of HLO instruction %s on device %u",
+                      report, said, (unsigned)(c - p->commands),
+                      plan_command_name(c->kind), plan_text(p, c->name), d->number);
+}
+
 /* --- copies and fills ------------------------------------------------------------------------- */
 
 static bool is_host_slice(const Plan *p, uint32_t slice)

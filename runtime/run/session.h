@@ -189,6 +189,8 @@ gxrt_status device_error(Device *d, const char *call, CUresult result, const cha
 /* The same, naming a command of the plan. */
 gxrt_status command_error(Device *d, const PlanCommand *c, const char *call,
                           CUresult result);
+/* The same of a library's call, which `said` names with its status. */
+gxrt_status library_error(Device *d, const PlanCommand *c, const char *said);
 
 /* Makes the device's context current on this thread; leave undoes it. */
 gxrt_status device_enter(Device *d);
