@@ -178,6 +178,11 @@ static TileOp *repeated_vector(TileOp *factor, uint32_t over)
     return is_repeated ? factor->operands[0] : factor;
 }
 
+bool tile_is_repeated(const TileMapping *m, const TileFactor *f)
+{
+    return (f->value->dims & ~m->dot->over) == 0;
+}
+
 /* Which of the program's sides is the instruction's rows. */
 static void take_sides(TileMapping *m, const uint32_t *warps, uint32_t swap,
                        const Target *target)
@@ -235,13 +240,14 @@ static const TileOp *find_load(const TileProgram *p, const TileOp *value, bool i
 void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target)
 {
     const TileProgram *p = m->program;
-    uint32_t side = f->value->dims & ~m->dot->over,
-             dims[] = {m->term, tile_only_dim(side)}, bits = tile_bits(f->value);
+    uint32_t other = tile_only_dim(f->value->dims & ~m->dot->over),
+             dims[] = {m->term, other}, bits = tile_bits(f->value);
     uint32_t most = bits <= TILE_MOST_VECTOR ? tile_log2(TILE_MOST_VECTOR / bits) : 0;
     const TileOp *load = find_load(p, f->value, false);
     f->fast = m->term;
     if (load != NULL)
-        f->vector = longest_vector(p, load, dims, side != 0 ? 2 : 1, most, &f->fast);
+        f->vector =
+            longest_vector(p, load, dims, tile_is_repeated(m, f) ? 1 : 2, most, &f->fast);
     f->is_copied = f->value->kind == TILE_LOAD && target_has(target, FEATURE_CP_ASYNC) &&
                    bits >= 8 && bits << f->vector >= 32;
 }
@@ -252,8 +258,8 @@ void tile_choose_way(TileMapping *m, TileFactor *f, const Target *target)
 static bool is_warpgroup_factor(TileMapping *m, TileFactor *f, const Target *target)
 {
     tile_choose_way(m, f, target);
-    return f->is_copied && (f->value->dims & ~m->dot->over) != 0 &&
-           tile_bits(f->value) == 16 && f->vector == WARPGROUP_PIECE_LOG2;
+    return f->is_copied && !tile_is_repeated(m, f) && tile_bits(f->value) == 16 &&
+           f->vector == WARPGROUP_PIECE_LOG2;
 }
 
 /* Whether four warps along the rows can multiply together, either side being the rows; if not, the sides are to be taken

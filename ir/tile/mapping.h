@@ -106,6 +106,8 @@ uint32_t tile_same_run(const TileProgram *p, const TileOp *op, uint32_t dim,
 
 /* Warps of the block. */
 uint32_t tile_warps(const TileMapping *m);
+/* The factor's value is a vector, which it repeats along its side. */
+bool tile_is_repeated(const TileMapping *m, const TileFactor *f);
 /* Which elements in shared memory each thread's fragment is made of. */
 LinearLayout tile_read_layout(const TileFactor *f);
 /* Steps of the instruction along the terms of a tile that a warp makes. */

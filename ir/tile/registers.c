@@ -46,8 +46,7 @@ static uint32_t brought_elements(const TileFactor *f, const TileOp *op)
 /* What stands in front of the loop, as of a row or a column, stays in registers, each in its own. */
 static uint32_t kept_words(const TileFactor *f, const TileOp *op)
 {
-    uint32_t bits = dtype_info[op->dtype].bits;
-    return brought_elements(f, op) * (bits > WORD_BITS ? bits / WORD_BITS : 1);
+    return brought_elements(f, op) * words_of(1, op->dtype);
 }
 
 /* Elements of a load that a thread has; of a held factor they differ along the terms, where neighbours may be one. */

@@ -633,7 +633,7 @@ void work_tile(const KernelDesign *d, KernelWork *out)
         p.is_held = by_side[side]->is_held;
         p.is_copied = by_side[side]->is_copied || p.is_held;
         p.is_through_registers = !p.is_copied;
-        p.is_repeated = (by_side[side]->value->dims & ~m->dot->over) == 0;
+        p.is_repeated = tile_is_repeated(m, by_side[side]);
         b->is_paired = p.is_held;
         p.is_joined = true;
         WorkPart rows = rows_begin(&p, side == ragged_side(&p));
