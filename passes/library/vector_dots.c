@@ -8,9 +8,9 @@
  *       y = convert(f32[1,4096] reduce(p, 0), dimensions={0}, add)
  *
  * What a kernel on tensor cores does as fast by the model of time is left to it: it takes fewer instructions, and its
- * loads run ahead of its products. A sum over columns takes what makes its vector into its kernel, and a sum another one that
- * it is combined with: there one row is a tile's only if it meets no other product, and if the launch of what makes the
- * vector is lost in it.
+ * loads run ahead of its products. A sum over columns takes what makes its vector into its kernel, and a sum another one
+ * that it is combined with: there one row is a tile's only if it meets no other product, and if the launch of what makes
+ * the vector is lost in it.
  *
  * Needs: laid out. Keeps: values but for the order of sums. Ends: each rewrite removes a dot. */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* How much the emulator does before it gives up (GXEMU_STEPS): operations of streams, nodes and trips of graphs,
- * threads of kernels and elements of what cuBLASLt, cuDNN and cuSOLVER compute. Counted for the process, before each of them, so a loop without
- * an end has one, and a grid that is too large is not begun. What a thread does by itself, or an element takes, is not
- * counted. */
+ * threads of kernels and elements of what cuBLASLt, cuDNN and cuSOLVER compute. Counted for the process, before each
+ * of them, so a loop without an end has one, and a grid that is too large is not begun. What a thread does by itself,
+ * or an element takes, is not counted. */
 #ifndef GXC_RUNTIME_EMU_STEPS_H
 #define GXC_RUNTIME_EMU_STEPS_H
 
