@@ -23,7 +23,7 @@ typedef enum Head {
 
 typedef enum Source { SOURCE_RANDOM, SOURCE_PRODUCTS, SOURCE_TEST, SOURCES } Source;
 
-enum { SECONDS = 45, MOST_WORK = 1000000 };
+enum { SECONDS = 120, MOST_WORK = 1000000 };
 
 /* --- the module ---------------------------------------------------------------------------- */
 
