@@ -494,14 +494,12 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
 CUresult cuEventDestroy_v2(CUevent event)
 {
     CUresult r = emu_enter("cuEventDestroy_v2", NULL);
-    if (r != CUDA_SUCCESS)
-        return r;
     if (event == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&emu_lock);
     event_release(event);
     pthread_mutex_unlock(&emu_lock);
-    return CUDA_SUCCESS;
+    return r;
 }
 
 /* Submits a RECORD or WAIT. */

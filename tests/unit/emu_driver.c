@@ -300,6 +300,12 @@ static void test_failing_call(void **state)
     ok(cuMemAlloc_v2(&p, 4));
     ok(cuMemFree_v2(p));
     EXPECT(cuMemAlloc_v2(&p, 4), CUDA_ERROR_OUT_OF_MEMORY, "GXEMU_FAIL_CALL");
+    CUevent event; /* is gone all the same: nobody can ask again */
+    emu_config()->fail_call = 1;
+    snprintf(emu_config()->fail_name, sizeof emu_config()->fail_name,
+             "cuEventDestroy_v2");
+    ok(cuEventCreate(&event, 0));
+    EXPECT(cuEventDestroy_v2(event), CUDA_ERROR_UNKNOWN, "GXEMU_FAIL_CALL");
     run_once(f);
 }
 
