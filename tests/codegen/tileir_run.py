@@ -445,6 +445,8 @@ def check(gxc, gxrun, disassembler, target, folder, path):
         hlo_kind, sizes = shape_of(shape)
         kind = HLO[hlo_kind]
         data = random_values(hlo_kind, kind, math.prod(sizes), generator, text)
+        for least, instead in re.findall(rf"// where parameter {n} is below (\S+) it is (\S+)", text):
+            data = [v if v >= float(least) else rounded(kind, float(instead)) for v in data]
         file = os.path.join(folder, f"in{n}.npy")
         write_npy(file, hlo_kind, sizes, data)
         inputs.append(f"--input=@{file}")

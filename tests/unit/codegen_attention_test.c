@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "ir/base/text.h"
-#include "ir/eval/eval.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/kernel/kind.h"
 #include "ir/tile/tile.h"
 #include "tests/unit/shared/kernel_case.h"
+#include "tests/unit/shared/tile_case.h"
 
 typedef enum { NO_MASK, CAUSAL, WINDOW, PREDICATE, CAUSAL_PREDICATE, BIAS } Mask;
 
@@ -293,6 +293,15 @@ static const Literal *random_literal(Arena *a, const Shape *shape, uint32_t seed
     return l;
 }
 
+static void compare(const char *name, const Literal *got, const Literal *want)
+{
+    for (int64_t i = 0; i < got->count; i++) {
+        double x = literal_double(got, i), y = literal_double(want, i);
+        if (!(fabs(x - y) <= fmax(fabs(y), 1) / 48))
+            fail_msg("%s: element %lld is %g, not %g", name, (long long)i, x, y);
+    }
+}
+
 static void interpret(const Case *c, const TileConfig *config)
 {
     Arena *a = arena_create();
@@ -300,27 +309,13 @@ static void interpret(const Case *c, const TileConfig *config)
     Computation *body = inst_called(fusion, 0);
     Attention attention;
     const Literal *arguments[KERNEL_CASE_ARGS];
-    const char *why, *error;
+    const char *why;
     if (!attention_match(body->root, &attention))
         fail_msg("%s: no attention", c->name);
     TileProgram *p = tile_build_attention(a, fusion, &attention, config, &why);
-    if (p == NULL)
-        fail_msg("%s: %s", c->name, why);
-    if ((why = tile_verify(p)) != NULL)
-        fail_msg("%s: %s\n%s", c->name, why, tile_text(a, p));
     for (uint32_t i = 0; i < body->parameter_count; i++)
         arguments[i] = random_literal(a, body->parameters[i]->shape, 7 * i + 1);
-    EvalDevice device = {body->parameter_count, arguments, NULL};
-    if (module_evaluate(body->module, NULL, 1, &device, a, &error) != EVAL_OK)
-        fail_msg("%s: %s", c->name, error);
-    Literal *result = literal_create(a, body->root->shape);
-    if ((why = tile_interpret(p, arguments, &result)) != NULL)
-        fail_msg("%s: %s\n%s", c->name, why, tile_text(a, p));
-    for (int64_t i = 0; i < result->count; i++) {
-        double x = literal_double(result, i), y = literal_double(device.result, i);
-        if (!(fabs(x - y) <= fmax(fabs(y), 1) / 48))
-            fail_msg("%s: element %lld is %g, not %g", c->name, (long long)i, x, y);
-    }
+    tile_case_check(a, c->name, fusion, p, why, arguments, compare);
     arena_destroy(a);
 }
 

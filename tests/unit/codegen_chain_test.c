@@ -11,12 +11,18 @@
 #include <string.h>
 
 #include "ir/base/text.h"
-#include "ir/eval/eval.h"
 #include "ir/kernel/dot_chain.h"
 #include "ir/tile/tile.h"
 #include "tests/unit/shared/kernel_case.h"
+#include "tests/unit/shared/tile_case.h"
 
-typedef enum { NO_MASK, CAUSAL, WINDOW, PREDICATE } Mask;
+typedef enum {
+    NO_MASK,
+    CAUSAL,
+    WINDOW,
+    PREDICATE,
+    ROWS /* causal, and nothing of rows whose statistic is like the fill */
+} Mask;
 typedef enum { OF_QUERIES, OF_KEYS } Side; /* which gradient */
 typedef enum {
     HEADS_FIRST,
@@ -112,8 +118,19 @@ static void write_mask(Text *t, const Case *c, const char *s, const char *dims)
                     rc, rc, rc, rc);
     if (c->mask == PREDICATE)
         text_printf(t, " m = pred%s parameter(6)\n", rc);
+    if (c->mask == ROWS)
+        text_printf(
+            t,
+            " lr = f32%s broadcast(l), dimensions={0,1,2}"
+            " some = f32[] constant(-1e29) sm = f32%s broadcast(some), dimensions={}"
+            " seen = pred%s compare(lr, sm), direction=GT"
+            " past = pred%s broadcast(ge), dimensions={%s}"
+            " rows = pred%s and(past, seen)\n",
+            s, s, s, s, dims, s);
     if (c->mask == NO_MASK)
         text_printf(t, " x = f32%s copy(y)\n", s);
+    else if (c->mask == ROWS)
+        text_printf(t, " x = f32%s select(rows, y, fills)\n", s);
     else
         text_printf(t,
                     " mb = pred%s broadcast(%s), dimensions={%s}"
@@ -283,6 +300,51 @@ static void bands_bound_the_loop(void **state)
     }
 }
 
+/* -- the program --------------------------------------------------------------------------------- */
+
+static void compare(const char *name, const Literal *got, const Literal *want)
+{
+    for (int64_t i = 0; i < want->count; i++) {
+        double x = literal_double(got, i), y = literal_double(want, i);
+        if (!(fabs(x - y) <= fmax(fabs(y), 1) / 48))
+            fail_msg("%s: element %lld is %g, not %g", name, (long long)i, x, y);
+    }
+}
+
+/* Small quarters; of the statistics, parameter 4, each seventh is the fill. */
+static const Literal *argument(Arena *a, const Shape *shape, uint32_t number)
+{
+    Literal *l = literal_create(a, shape);
+    for (int64_t i = 0; i < l->count; i++)
+        literal_set_double(l, i, (double)((i * 5 + number * 3) % 11 - 4) * 0.25);
+    for (int64_t i = 0; number == 4 && i < l->count; i += 7)
+        literal_set_double(l, i, -1e30);
+    return l;
+}
+
+/* Rows of which a mask leaves nothing are a mean of all columns: a loop asks for them first. */
+static void rows_without_columns_need_all_tiles(void **state)
+{
+    (void)state;
+    for (Side side = OF_QUERIES; side <= OF_KEYS; side++) {
+        const Case c = {"rows", "bf16", side, 1, 2, 1, 75, 75, 16, 16, ROWS, HEADS_FIRST};
+        Arena *a = arena_create();
+        Instruction *fusion = kernel_case_fusion(a, module_of(a, &c));
+        const Computation *body = inst_called(fusion, 0);
+        TileConfig config = {16, 16, 0, DT_INVALID, false};
+        const Literal *arguments[KERNEL_CASE_ARGS];
+        DotChain chain;
+        const char *why = dot_chain_find(fusion, a, &chain);
+        assert_null(why);
+        const TileProgram *p = tile_build_chain(a, fusion, &chain, &config, &why);
+        for (uint32_t i = 0; i < body->parameter_count; i++)
+            arguments[i] = argument(a, body->parameters[i]->shape, i);
+        tile_case_check(a, c.name, fusion, p, why, arguments, compare);
+        assert_non_null(strstr(tile_text(a, p), "or all where"));
+        arena_destroy(a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +352,7 @@ int main(void)
         cmocka_unit_test(configured_kernels_are_right),
         cmocka_unit_test(wide_kernels_are_right),
         cmocka_unit_test(bands_bound_the_loop),
+        cmocka_unit_test(rows_without_columns_need_all_tiles),
     };
     return cmocka_run_group_tests(tests, kernel_case_set_up, kernel_case_tear_down);
 }

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "ir/base/text.h"
-#include "ir/eval/eval.h"
 #include "ir/kernel/element.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/kind.h"
 #include "ir/tile/panels.h"
 #include "tests/unit/shared/kernel_case.h"
+#include "tests/unit/shared/tile_case.h"
 
 enum { MOST_ARGS = 8 };
 
@@ -84,30 +84,14 @@ static void run(const char *name, const char *body, const TileConfig *sizes)
     Arena *a = arena_create();
     Module *m;
     const Literal *arguments[MOST_ARGS];
-    Literal *results[MOST_ARGS];
-    const char *why, *error;
+    const char *why;
     Instruction *fusion = fusion_of(a, body, &m);
     TileConfig config = *sizes;
     config.factor = common_factor(fusion);
     TileProgram *p = tile_build(a, fusion, &config, &why);
-    if (p == NULL)
-        fail_msg("%s: %s", name, why);
-    if ((why = tile_verify(p)) != NULL)
-        fail_msg("%s: %s\n%s", name, why, tile_text(a, p));
     for (uint32_t i = 0; i < m->entry->parameter_count; i++)
         arguments[i] = random_literal(a, m->entry->parameters[i]->shape, 7 * i + 1);
-    EvalDevice device = {m->entry->parameter_count, arguments, NULL};
-    if (module_evaluate(m, NULL, 1, &device, a, &error) != EVAL_OK)
-        fail_msg("%s: %s", name, error);
-    uint32_t leaves = fusion_result_count(fusion);
-    for (uint32_t i = 0; i < leaves; i++)
-        results[i] = literal_create(a, fusion_result(fusion, i).shape);
-    if ((why = tile_interpret(p, arguments, results)) != NULL)
-        fail_msg("%s: %s\n%s", name, why, tile_text(a, p));
-    for (uint32_t i = 0; i < leaves; i++)
-        compare(name, results[i],
-                shape_is_tuple(device.result->shape) ? device.result->elements[i]
-                                                     : device.result);
+    tile_case_check(a, name, fusion, p, why, arguments, compare);
     arena_destroy(a);
 }
 
