@@ -66,6 +66,15 @@ static ncclResult_t refuse(ncclResult_t result, const char *text)
     return result;
 }
 
+/* emu_enter of a call; one that fails is an error of its group, which would wait for it. */
+static bool call_enter(const char *function, CUcontext *out)
+{
+    bool enters = emu_enter(function, out) == CUDA_SUCCESS;
+    if (!enters && group_depth > 0 && group_error == ncclSuccess)
+        group_error = NCCL_UNHANDLED_CUDA_ERROR;
+    return enters;
+}
+
 static void comm_release(ncclComm_t c)
 {
     pthread_mutex_lock(&emu_lock);
@@ -198,7 +207,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
 {
     CUcontext context;
     char reason[RENDEZVOUS_TEXT_BYTES] = "";
-    if (emu_enter("ncclCommInitRankConfig", &context) != CUDA_SUCCESS)
+    if (!call_enter("ncclCommInitRankConfig", &context))
         return NCCL_UNHANDLED_CUDA_ERROR;
     id.internal[sizeof id.internal - 1] = '\0';
     if (out == NULL || ranks < 1 || rank < 0 || strncmp(id.internal, "/gxemu-", 7) != 0 ||
@@ -271,7 +280,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *out
 {
     CUcontext context;
     (void)config;
-    if (emu_enter("ncclCommSplit", &context) != CUDA_SUCCESS)
+    if (!call_enter("ncclCommSplit", &context))
         return NCCL_UNHANDLED_CUDA_ERROR;
     if (comm == NULL || out == NULL || colour < -1)
         return refuse(NCCL_INVALID_ARGUMENT, "ncclCommSplit: NULL, or a colour below -1");
@@ -505,13 +514,12 @@ static ncclResult_t group_splits(Pending *list)
             r = split_enter(p->comm, p->split, p->colour, p->out);
         first = first != ncclSuccess ? first : r;
     }
-    for (Pending *p = list; p != NULL; p = p->next) {
-        ncclResult_t r = ncclSuccess;
+    /* the rest of a group, one of which failed, would wait for that one */
+    for (Pending *p = list; p != NULL && first == ncclSuccess; p = p->next) {
         if (p->kind == PENDING_SPLIT && *p->out != NULL)
-            r = comm_wait(*p->out);
+            first = comm_wait(*p->out);
         if (p->kind == PENDING_INIT)
-            r = comm_wait(p->comm);
-        first = first != ncclSuccess ? first : r;
+            first = comm_wait(p->comm);
     }
     return first;
 }
@@ -581,11 +589,8 @@ static ncclResult_t call_add(const char *function, Collective call, ncclDataType
 {
     CUcontext context;
     call.type = type_find(type);
-    if (emu_enter(function, &context) != CUDA_SUCCESS) {
-        if (group_depth > 0 && group_error == ncclSuccess)
-            group_error = NCCL_UNHANDLED_CUDA_ERROR;
+    if (!call_enter(function, &context))
         return NCCL_UNHANDLED_CUDA_ERROR;
-    }
     if (comm == NULL)
         return refuse(NCCL_INVALID_ARGUMENT, "the communicator is NULL");
     if (!comm->is_ready && !(comm->is_ready = rendezvous_is_full(&comm->member)))

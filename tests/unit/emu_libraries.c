@@ -368,13 +368,40 @@ static void test_nccl(void **state)
     assert_int_equal(ncclCommDestroy(comm), 0);
 }
 
+/* A group of which a call fails does not wait for it. */
+static void test_nccl_failing_group(void **state)
+{
+    (void)state;
+    ncclUniqueId id;
+    ncclComm_t comms[2], parts[2] = {NULL, NULL};
+    assert_int_equal(ncclGetUniqueId(&id), 0);
+    assert_int_equal(ncclGroupStart(), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ncclCommInitRankConfig(&comms[i], 2, id, i, NULL), 0);
+    assert_int_equal(ncclGroupEnd(), 0);
+    assert_int_equal(ncclGroupStart(), 0);
+    ok(gxemuFailCall(2));
+    assert_int_equal(ncclCommSplit(comms[0], 0, 0, &parts[0], NULL), 0);
+    assert_int_not_equal(ncclCommSplit(comms[1], 0, 1, &parts[1], NULL), 0);
+    assert_int_not_equal(ncclGroupEnd(), 0);
+    assert_int_equal(ncclGetUniqueId(&id), 0);
+    assert_int_equal(ncclGroupStart(), 0);
+    ok(gxemuFailCall(2));
+    assert_int_equal(ncclCommInitRankConfig(&parts[0], 2, id, 0, NULL), 0);
+    assert_int_not_equal(ncclCommInitRankConfig(&parts[1], 2, id, 1, NULL), 0);
+    assert_int_not_equal(ncclGroupEnd(), 0);
+    assert_int_equal(ncclCommAbort(parts[0]), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ncclCommAbort(comms[i]), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_product),      cmocka_unit_test(test_attributes),
         cmocka_unit_test(test_algorithms),   cmocka_unit_test(test_solver),
         cmocka_unit_test(test_solver_types), cmocka_unit_test(test_solver_complex),
-        cmocka_unit_test(test_nccl),
+        cmocka_unit_test(test_nccl),         cmocka_unit_test(test_nccl_failing_group),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
