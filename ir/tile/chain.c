@@ -32,12 +32,6 @@ static uint32_t bit(uint32_t dim)
     return UINT32_C(1) << dim;
 }
 
-static TileOp *refuse(TileBuilder *b, const char *why)
-{
-    b->why = b->why != NULL ? b->why : why;
-    return NULL;
-}
-
 /* -- indices ------------------------------------------------------------------------------------- */
 
 /* The dimension that a tile has all of; equal sizes are one. 0: there are too many. */
@@ -153,9 +147,9 @@ static TileOp *inner_dot(TileBuilder *b, const Instruction *dot,
     uint32_t depth = whole_dim(b, dot_sizes(dot).depth);
     TileOp *sides[2];
     if (depth == 0)
-        return refuse(b, "its dots have too many depths");
+        return tile_refuse(b, "its dots have too many depths");
     if (c->inner_count++ == DOT_CHAIN_MOST)
-        return refuse(b, "inner dots are needed at several indices");
+        return tile_refuse(b, "inner dots are needed at several indices");
     for (uint32_t i = 0; i < 2; i++) {
         sides[i] = factor(b, c->chain->factor, dot, i, index, depth, NULL);
         if (sides[i] == NULL)
@@ -165,7 +159,7 @@ static TileOp *inner_dot(TileBuilder *b, const Instruction *dot,
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t dims = bit(i == rows ? DIM_M : DIM_N) | bit(depth);
         if ((sides[i]->dims & ~dims) != 0)
-            return refuse(b, "an inner dot is of other rows and columns");
+            return tile_refuse(b, "an inner dot is of other rows and columns");
         sides[i] = tile_broadcast(b, sides[i], dims);
     }
     TileOp *zero = tile_broadcast(b, tile_number(b, DT_F32, 0), bit(DIM_M) | bit(DIM_N));
@@ -187,7 +181,7 @@ static bool outer_dot(ChainBuilder *c, uint32_t i, TileOp *sums, TileOp **next)
     if (other == NULL)
         return false;
     if ((weights->dims & ~rows) != 0 || (other->dims & ~columns) != 0) {
-        refuse(b, "a factor depends on what its side does not have");
+        tile_refuse(b, "a factor depends on what its side does not have");
         return false;
     }
     *next = multiply(b, dot, DIM_N, tile_broadcast(b, weights, rows),

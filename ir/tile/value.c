@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "ir/base/bug.h"
 #include "ir/kernel/kind.h"
 
 typedef struct TileMemo {
@@ -21,187 +20,7 @@ void tile_builder_init(TileBuilder *b, TileProgram *p)
     b->forced = ARENA_ARRAY(p->arena, const IndexExpr *const *, comp->instruction_count);
 }
 
-static TileOp *refuse(TileBuilder *b, const char *why)
-{
-    if (b->why == NULL)
-        b->why = why;
-    return NULL;
-}
-
-/* -- operations -------------------------------------------------------------------------------- */
-
-TileOp *tile_make(TileBuilder *b, TileKind kind, DType dtype, uint32_t dims,
-                  uint32_t operand_count, TileOp *const *operands, bool in_loop)
-{
-    TileProgram *p = b->p;
-    for (uint32_t i = 0; i < operand_count; i++)
-        in_loop |= operands[i]->depth != 0;
-    in_loop &= b->loop != NULL;
-    TileOp *op = tile_add(p, in_loop ? &b->loop->body : &p->body, in_loop, kind, dtype,
-                          dims, operand_count, operands);
-    b->ops = arena_grow(p->arena, b->ops, &b->op_capacity, (size_t)op->id + 1,
-                        sizeof(TileOp *));
-    b->ops[op->id] = op;
-    return op;
-}
-
-TileOp *tile_carried(TileBuilder *b, TileOp *loop, uint32_t number, TileKind kind)
-{
-    const TileOp *from = loop->operands[number];
-    TileOp *op =
-        tile_make(b, kind, from->dtype, from->dims, 0, NULL, kind == TILE_CARRIED);
-    op->loop = loop;
-    op->number = number;
-    return op;
-}
-
-TileOp *tile_broadcast(TileBuilder *b, TileOp *op, uint32_t dims)
-{
-    bool in_loop = b->loop != NULL && dims >> b->loop->dim & 1;
-    if (op->dims == dims)
-        return op;
-    return tile_make(b, TILE_BROADCAST, op->dtype, dims, 1, &op, in_loop);
-}
-
-static TileOp *apply_to(TileBuilder *b, const Instruction *inst, uint32_t count,
-                        TileOp *const *operands)
-{
-    TileOp *same[8];
-    uint32_t dims = 0;
-    if (count > sizeof same / sizeof *same)
-        return refuse(b, "an operation has too many operands");
-    for (uint32_t i = 0; i < count; i++)
-        dims |= operands[i]->dims;
-    if (tile_elements(b->p, dims) > TILE_MOST_ELEMENTS)
-        return refuse(b, "a tile is too large");
-    for (uint32_t i = 0; i < count; i++)
-        same[i] = tile_broadcast(b, operands[i], dims);
-    TileOp *op = tile_make(b, TILE_APPLY, inst->shape->dtype, dims, count, same, false);
-    op->inst = inst;
-    return op;
-}
-
-/* Not the module's: programs may be made by several threads. */
-static const Shape *scalar_shape(Arena *a, DType t)
-{
-    static const Layout layout = {.tail_padding_alignment = 1};
-    Shape *s = ARENA_NEW(a, Shape);
-    *s = (Shape){.dtype = t, .layout = &layout};
-    return s;
-}
-
-TileOp *tile_apply(TileBuilder *b, OpCode op, DType dtype, uint32_t operand_count,
-                   TileOp *const *operands)
-{
-    Arena *a = b->p->arena;
-    Instruction *inst = ARENA_NEW(a, Instruction);
-    *inst = (Instruction){.op = (uint16_t)op,
-                          .operand_count = operand_count,
-                          .parent = b->p->fusion->parent,
-                          .operands = ARENA_ARRAY(a, Instruction *, operand_count),
-                          .shape = scalar_shape(a, dtype),
-                          .name = b->p->fusion->name};
-    for (uint32_t i = 0; i < operand_count; i++) {
-        inst->operands[i] = ARENA_NEW(a, Instruction);
-        inst->operands[i]->shape = scalar_shape(a, operands[i]->dtype);
-        inst->operands[i]->name = inst->name;
-    }
-    return apply_to(b, inst, operand_count, operands);
-}
-
-TileOp *tile_convert(TileBuilder *b, TileOp *op, DType dtype)
-{
-    return op->dtype == dtype ? op : tile_apply(b, OP_CONVERT, dtype, 1, &op);
-}
-
-static TileOp *constant(TileBuilder *b, const Literal *l)
-{
-    TileOp *op = tile_make(b, TILE_CONSTANT, l->shape->dtype, 0, 0, NULL, false);
-    op->literal = l;
-    return op;
-}
-
-TileOp *tile_number(TileBuilder *b, DType dtype, double value)
-{
-    Literal *l = literal_create(b->p->arena, scalar_shape(b->p->arena, dtype));
-    if (dtype_is_float(dtype))
-        literal_set_double(l, 0, value);
-    else
-        literal_set_int(l, 0, (int64_t)value);
-    return constant(b, l);
-}
-
 /* -- expressions ------------------------------------------------------------------------------- */
-
-/* What an expression is of: dimensions that it depends on, and RUNTIMEs. */
-typedef struct IndexUses {
-    uint32_t dims;
-    uint32_t count;
-    TileOp *runtimes[32];
-} IndexUses;
-
-static void add_uses(TileBuilder *b, const IndexExpr *e, IndexUses *u)
-{
-    switch (e->kind) {
-    case IX_CONST:
-        return;
-    case IX_DIM:
-        u->dims |= UINT32_C(1) << e->value;
-        return;
-    case IX_RUNTIME:
-        for (uint32_t i = 0; i < u->count; i++) {
-            if (u->runtimes[i]->id == e->value)
-                return;
-        }
-        if (u->count == sizeof u->runtimes / sizeof *u->runtimes) {
-            refuse(b, "an index is made of too many numbers that are read");
-            return;
-        }
-        u->runtimes[u->count++] = b->ops[e->value];
-        return;
-    case IX_SYMBOL:
-        bug("a symbol in an index of %s", b->p->fusion->name);
-    default:
-        add_uses(b, e->a, u);
-        if (e->b != NULL)
-            add_uses(b, e->b, u);
-    }
-}
-
-TileOp *tile_make_at(TileBuilder *b, TileKind kind, DType dtype, TileOp *value,
-                     const TileAccess *access)
-{
-    IndexUses u = {.dims = value != NULL ? value->dims : 0};
-    TileOp *operands[33] = {value};
-    uint32_t first = value != NULL, dims = 0;
-    for (uint32_t i = 0; i < access->index_count; i++)
-        add_uses(b, access->index[i], &u);
-    for (uint32_t i = 0; i < access->constraint_count; i++)
-        add_uses(b, access->constraints[i].expr, &u);
-    for (uint32_t i = 0; i < b->p->dim_count; i++) {
-        if (tile_has_coordinate(b->p, i))
-            dims |= u.dims & UINT32_C(1) << i;
-    }
-    for (uint32_t i = 0; i < u.count; i++) {
-        operands[first + i] = u.runtimes[i];
-        dims |= u.runtimes[i]->dims;
-    }
-    if (b->why != NULL)
-        return NULL;
-    if (tile_elements(b->p, dims) > TILE_MOST_ELEMENTS)
-        return refuse(b, "a tile is too large");
-    if (value != NULL) /* a value that does not depend on all dimensions of its access */
-        operands[0] = tile_broadcast(b, value, dims);
-    bool in_loop = b->loop != NULL && u.dims >> b->loop->dim & 1;
-    TileOp *op = tile_make(b, kind, dtype, dims, first + u.count, operands, in_loop);
-    Arena *a = b->p->arena;
-    op->shape = access->shape;
-    op->index = arena_copy(a, access->index, access->index_count * sizeof *access->index);
-    op->constraint_count = access->constraint_count;
-    op->constraints = arena_copy(a, access->constraints,
-                                 access->constraint_count * sizeof *access->constraints);
-    return op;
-}
 
 /* A start that a map reads at run time, clamped into its range. */
 static const IndexExpr *runtime_value(TileBuilder *b, const IndexRuntime *r,
@@ -273,15 +92,6 @@ void tile_spread(const TileProgram *p, const int64_t *sizes, const uint32_t *dim
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
-static uint32_t dims_of(TileBuilder *b, const IndexExpr *e)
-{
-    IndexUses u = {.dims = 0};
-    add_uses(b, e, &u);
-    for (uint32_t i = 0; i < u.count; i++)
-        u.dims |= u.runtimes[i]->dims;
-    return u.dims;
-}
-
 static bool is_inside(const IndexExpr *e, int64_t size,
                       const IndexConstraint *constraints, uint32_t count)
 {
@@ -302,9 +112,9 @@ static uint32_t needed_constraints(TileBuilder *b, const Instruction *inst,
     uint32_t dims = 0, kept_count = 0;
     bool inside = true;
     for (uint32_t i = 0; i < inst->shape->rank; i++)
-        dims |= dims_of(b, index[i]);
+        dims |= tile_dims_of(b, index[i]);
     for (uint32_t i = 0; i < count; i++) {
-        if ((dims_of(b, all[i].expr) & ~dims) == 0)
+        if ((tile_dims_of(b, all[i].expr) & ~dims) == 0)
             kept[kept_count++] = all[i];
     }
     for (uint32_t i = 0; i < inst->shape->rank; i++)
@@ -380,7 +190,7 @@ static TileOp *operand_value(TileBuilder *b, const Instruction *inst, uint32_t o
     const IndexExpr **at =
         ARENA_ARRAY(b->p->arena, const IndexExpr *, (size_t)map->result_count + 1);
     if (map->results == NULL)
-        return refuse(b, "an operand is not read by an index map");
+        return tile_refuse(b, "an operand is not read by an index map");
     if (!apply_map(b, map, index, guard, at, NULL))
         return NULL;
     if (map->result_count != from->shape->rank)
@@ -409,7 +219,7 @@ static TileOp *value_apply(TileBuilder *b, const Instruction *inst,
 {
     TileOp *operands[8];
     if (inst->operand_count > sizeof operands / sizeof *operands)
-        return refuse(b, "an operation has too many operands");
+        return tile_refuse(b, "an operation has too many operands");
     const IndexExpr *const *at = without_ones(b, inst->shape, index);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         operands[i] = value_at(b, inst, inst->operands[i], index, at, guard);
@@ -418,7 +228,7 @@ static TileOp *value_apply(TileBuilder *b, const Instruction *inst,
     }
     if (b->has_powers && inst->op == OP_EXPONENTIAL && inst->shape->dtype == DT_F32)
         return tile_exponential(b, operands[0]);
-    return apply_to(b, inst, inst->operand_count, operands);
+    return tile_apply_to(b, inst, inst->operand_count, operands);
 }
 
 typedef enum { ALWAYS, NEVER, SOMETIMES } Holds;
@@ -509,31 +319,32 @@ static TileOp *value_constant(TileBuilder *b, const Instruction *inst)
 {
     const Literal *l = inst->literal;
     if (l->elided || l->count < 1)
-        return refuse(b, "a constant is not known");
+        return tile_refuse(b, "a constant is not known");
     size_t bytes = dtype_info[l->shape->dtype].storage;
     for (int64_t i = 1; i < l->count; i++) {
         if (memcmp((const char *)l->data + (size_t)i * bytes, l->data, bytes) != 0)
-            return refuse(b, "a constant has several numbers");
+            return tile_refuse(b, "a constant has several numbers");
     }
     Literal *one =
-        literal_create(b->p->arena, scalar_shape(b->p->arena, l->shape->dtype));
+        literal_create(b->p->arena, tile_scalar_shape(b->p->arena, l->shape->dtype));
     memcpy(one->data, l->data, bytes);
-    return constant(b, one);
+    return tile_constant(b, one);
 }
 
 static TileOp *value_of(TileBuilder *b, const Instruction *inst,
                         const IndexExpr *const *index, const TileGuard *guard)
 {
     if (!shape_is_array(inst->shape) || dtype_is_complex(inst->shape->dtype))
-        return refuse(b, "a value inside is no array of real numbers");
+        return tile_refuse(b, "a value inside is no array of real numbers");
     for (uint32_t i = 0; i < b->given_count; i++) {
         if (inst == b->given[i].inst)
             return is_same(inst->shape->rank, index, b->given[i].index)
                        ? b->given[i].value
-                       : refuse(b, "the products are needed at several indices");
+                       : tile_refuse(b, "the products are needed at several indices");
     }
     if (inst->op == OP_DOT && b->dot != NULL)
-        return guard == NULL ? b->dot(b, inst, index) : refuse(b, "products are padded");
+        return guard == NULL ? b->dot(b, inst, index)
+                             : tile_refuse(b, "products are padded");
     if (is_apply(inst))
         return value_apply(b, inst, index, guard);
     switch (inst->op) {
@@ -558,7 +369,7 @@ static TileOp *value_of(TileBuilder *b, const Instruction *inst,
     case OP_TRANSPOSE:
         return operand_value(b, inst, 0, &index_maps(b->p->ix, inst, 0)[0], index, guard);
     default:
-        return refuse(b, "an operation inside has no tiles");
+        return tile_refuse(b, "an operation inside has no tiles");
     }
 }
 

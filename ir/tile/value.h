@@ -76,6 +76,10 @@ struct AttentionBand;
 void tile_set_bounds(const TileProgram *p, TileOp *loop, uint32_t rows,
                      const struct AttentionBand *band, bool skips);
 
+/* NULL, and says why, unless something was in the way before. */
+TileOp *tile_refuse(TileBuilder *b, const char *why);
+/* A shape of one number that is not the module's: programs may be made by several threads. */
+const Shape *tile_scalar_shape(Arena *a, DType t);
 /* An operation where its operands and expressions put it: inside the open loop or before it. */
 TileOp *tile_make(TileBuilder *b, TileKind kind, DType dtype, uint32_t dims,
                   uint32_t operand_count, TileOp *const *operands, bool in_loop);
@@ -85,7 +89,11 @@ TileOp *tile_broadcast(TileBuilder *b, TileOp *op, uint32_t dims);
 /* `op` (elementwise, without attributes) on operands, which are brought to the same dimensions. */
 TileOp *tile_apply(TileBuilder *b, OpCode op, DType dtype, uint32_t operand_count,
                    TileOp *const *operands);
+/* The same for an instruction of the computation. */
+TileOp *tile_apply_to(TileBuilder *b, const Instruction *inst, uint32_t count,
+                      TileOp *const *operands);
 TileOp *tile_convert(TileBuilder *b, TileOp *op, DType dtype); /* itself if it has it */
+TileOp *tile_constant(TileBuilder *b, const Literal *l);       /* of one number */
 TileOp *tile_number(TileBuilder *b, DType dtype, double value);
 TileOp *tile_exp2(TileBuilder *b, TileOp *x); /* 2^x in f32: see tile_is_exp2 */
 /* e^x in f32 as a power of two, exact to about |s| 2^-23 for the score s in x; what x was made of may be left unused. */
@@ -102,5 +110,7 @@ typedef struct TileAccess {
 } TileAccess;
 TileOp *tile_make_at(TileBuilder *b, TileKind kind, DType dtype, TileOp *value,
                      const TileAccess *access);
+/* Dimensions that an expression depends on, also by what it reads. */
+uint32_t tile_dims_of(TileBuilder *b, const IndexExpr *e);
 
 #endif
