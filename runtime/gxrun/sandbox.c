@@ -62,8 +62,9 @@ typedef struct Rule {
 } Rule;
 
 static const Rule rules[] = {
-    /* memory; no file can be mapped */
-    {SYS_mmap, 3, MAP_ANONYMOUS, MAP_ANONYMOUS, ALLOW},
+    /* memory that RLIMIT_DATA counts; no file can be mapped */
+    {SYS_mmap, 3, MAP_TYPE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_HUGETLB,
+     MAP_PRIVATE | MAP_ANONYMOUS, ALLOW},
     {SYS_munmap, ANY, 0, 0, ALLOW},
     {SYS_mremap, ANY, 0, 0, ALLOW},
     {SYS_mprotect, ANY, 0, 0, ALLOW},
@@ -270,6 +271,10 @@ static int wait_for(pid_t child, int pipe, uint32_t seconds)
             "forbids (files, network, processes) and was ended: gxc makes no "
             "such code");
     }
+    if (signal == SIGPIPE) {
+        return complain(EXIT_WRONG, "cannot write to standard output: %s",
+                        strerror(EPIPE));
+    }
     return complain(EXIT_WRONG, "the emulated program was ended by signal %d: %s", signal,
                     strsignal(signal));
 }
@@ -281,10 +286,11 @@ int sandbox_run(int (*body)(void *context), void *context, uint32_t seconds)
     fflush(NULL);
     pid_t child = pipe(ends) == 0 ? fork() : -1;
     if (child < 0) {
+        int code = complain(EXIT_WRONG, "no process for the emulated program: %s",
+                            strerror(errno));
         close(ends[0]);
         close(ends[1]);
-        return complain(EXIT_WRONG, "no process for the emulated program: %s",
-                        strerror(errno));
+        return code;
     }
     if (child == 0) {
         die_with(parent);

@@ -239,9 +239,9 @@ static void add_entry(Entries *e, Entry entry)
     e->data[e->count++] = entry;
 }
 
-static void print_value(FILE *out, const JsonValue *v)
+/* What is inside of an entry's values has no spaces. */
+static void print_value(FILE *out, const JsonValue *v, bool is_inside)
 {
-    JsonList list = {0};
     switch (v->kind) {
     case JSON_NULL:
         fputs("null", out);
@@ -261,12 +261,14 @@ static void print_value(FILE *out, const JsonValue *v)
     }
     fputc(v->kind == JSON_ARRAY ? '[' : '{', out);
     for (const JsonValue *member = v->first; member; member = member->next) {
-        if (v->kind == JSON_ARRAY) {
-            json_next(out, &list);
-        } else {
-            json_key(out, &list, member->key);
+        if (member != v->first) {
+            fputs(is_inside ? "," : ", ", out);
         }
-        print_value(out, member);
+        if (v->kind == JSON_OBJECT) {
+            json_text(out, member->key);
+            fputs(is_inside ? ":" : ": ", out);
+        }
+        print_value(out, member, true);
     }
     fputc(v->kind == JSON_ARRAY ? ']' : '}', out);
 }
@@ -280,12 +282,12 @@ static bool is_whole(const JsonValue *v)
     return whole;
 }
 
-/* The entries that the file has, so that it loses none. */
-static int read_entries(const char *path, const Json *json, Entries *e)
+/* Those of the file `from`, so that it loses none, or what was measured. */
+static int read_entries(const char *from, const Json *json, bool is_new, Entries *e)
 {
     const JsonValue *root = json_root(json);
     if (root->kind != JSON_ARRAY) {
-        return complain(EXIT_WRONG, "%s: a list of entries is expected", path);
+        return complain(EXIT_WRONG, "%s: a list of entries is expected", from);
     }
     size_t number = 1;
     for (const JsonValue *v = root->first; v; v = v->next, number++) {
@@ -294,16 +296,16 @@ static int read_entries(const char *path, const Json *json, Entries *e)
             return complain(EXIT_WRONG,
                             "%s: entry %zu: an object with \"key\", a string, and whole "
                             "numbers is expected",
-                            path, number);
+                            from, number);
         }
-        Entry entry = {.key = key->text};
+        Entry entry = {.key = key->text, .is_new = is_new};
         FILE *line = open_memstream(&entry.owned, &entry.length);
         if (!line) {
-            return complain(EXIT_WRONG, "no memory for %s", path);
+            return complain(EXIT_WRONG, "no memory for %s", from);
         }
-        print_value(line, v);
+        print_value(line, v, false);
         if (fclose(line) != 0) {
-            return complain(EXIT_WRONG, "no memory for %s", path);
+            return complain(EXIT_WRONG, "no memory for %s", from);
         }
         entry.line = entry.owned;
         add_entry(e, entry);
@@ -311,22 +313,24 @@ static int read_entries(const char *path, const Json *json, Entries *e)
     return EXIT_DONE;
 }
 
-/* `text` is changed: each key ends with a NUL. */
-static void split_lines(char *text, size_t size, Entries *e)
+/* A line for each. They come from the program's process, which may have written anything: what is no entry does
+ * not get into the file. */
+static int read_measured(const char *lines, size_t size, Json **json, Entries *e)
 {
-    static const char start[] = "{\"key\": \"";
-    for (char *line = text; line < text + size;) {
-        char *end = memchr(line, '\n', (size_t)(text + size - line));
-        end = end ? end : text + size;
-        char *key = line + strlen(start);
-        char *quote = memchr(key, '"', (size_t)(end - key));
-        Entry entry = {.line = line, .length = (size_t)(end - line), .is_new = true};
-        entry.owned = allocate((size_t)(quote - key) + 1, 1);
-        memcpy(entry.owned, key, (size_t)(quote - key));
-        entry.key = entry.owned;
-        add_entry(e, entry);
-        line = end + 1;
+    static const char from[] = "what was measured";
+    char error[256];
+    char *text = allocate(size + 2, 1); /* as an array */
+    text[0] = '[';
+    memcpy(text + 1, lines, size);
+    size_t end = size + (size == 0 || lines[size - 1] != '\n');
+    for (size_t i = 1; i < end; i++) {
+        text[i] = text[i] == '\n' ? ',' : text[i];
     }
+    text[end] = ']';
+    *json = json_read(text, end + 1, error, sizeof error);
+    free(text);
+    return *json ? read_entries(from, *json, true, e)
+                 : complain(EXIT_WRONG, "%s: %s", from, error);
 }
 
 /* New ones first. */
@@ -384,11 +388,12 @@ int tune_write(const Options *o, const char *lines, size_t size)
     int code = EXIT_DONE;
     Entries e = {0};
     Json *json = read_file(o->tune, &code);
-    char *copy = allocate(size + 1, 1);
-    memcpy(copy, lines, size);
-    split_lines(copy, size, &e);
-    if (json) {
-        code = read_entries(o->tune, json, &e);
+    Json *measured = NULL;
+    if (code == EXIT_DONE) {
+        code = read_measured(lines, size, &measured, &e);
+    }
+    if (json && code == EXIT_DONE) {
+        code = read_entries(o->tune, json, false, &e);
     }
     if (code == EXIT_DONE) {
         qsort(e.data, e.count, sizeof *e.data, compare_entries);
@@ -398,7 +403,7 @@ int tune_write(const Options *o, const char *lines, size_t size)
         free(e.data[i].owned);
     }
     free(e.data);
-    free(copy);
+    json_destroy(measured);
     json_destroy(json);
     return code;
 }

@@ -136,6 +136,26 @@ static void test_other_numbers(void **state)
 #endif
 }
 
+/* Memory that no limit counts is not to be had. */
+static void test_memory(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    static const char *const flags[] = {"0x21", "0x122"}; /* shared; growing downwards */
+    for (int i = 0; i < 2; i++) {
+        char assembly[400];
+        snprintf(
+            assembly, sizeof assembly,
+            "push %%r8; push %%r9; xor %%edi, %%edi; mov $$4096, %%esi; mov $$3, %%edx; "
+            "mov $$%s, %%r10d; mov $$-1, %%r8; xor %%r9d, %%r9d; mov $$9, %%eax; "
+            "syscall; pop %%r9; pop %%r8; test %%rax, %%rax; js 3f; "
+            "mov $$77, %%edi; mov $$231, %%eax; syscall; 3:",
+            flags[i]);
+        check_forbidden(assembly, false);
+    }
+#endif
+}
+
 /* A kernel that never ends cannot be counted, only killed. */
 static void test_endless(void **state)
 {
@@ -166,7 +186,7 @@ int main(void)
         cmocka_unit_test(test_honest),        cmocka_unit_test(test_files),
         cmocka_unit_test(test_reading),       cmocka_unit_test(test_network),
         cmocka_unit_test(test_processes),     cmocka_unit_test(test_endless),
-        cmocka_unit_test(test_other_numbers),
+        cmocka_unit_test(test_other_numbers), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
