@@ -402,15 +402,6 @@ static bool writes_text(const gxc_options *o)
     return o->emit != NULL && strcmp(o->emit, "cubin") != 0 && strcmp(o->emit, "pb") != 0;
 }
 
-/* Both names lead to one file: writing would destroy the input. */
-static bool is_same_file(const char *input, const char *output)
-{
-    struct stat a, b;
-    return strcmp(input, "-") != 0 && strcmp(output, "-") != 0 && stat(input, &a) == 0 &&
-           stat(output, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
-}
-
 static int compile_file(const Request *r)
 {
     size_t size = 0;
@@ -442,7 +433,7 @@ static int compile_file(const Request *r)
         const char *output = r->output;
         if (output == NULL)
             output = writes_text(&o) ? "-" : (name = default_output(r->input, o.emit));
-        if (output != NULL && is_same_file(r->input, output)) {
+        if (output != NULL && file_is_same(r->input, output)) {
             fprintf(stderr, "gxc: the output %s is the input; give another with -o\n",
                     output);
             st = GXC_USAGE;

@@ -132,24 +132,59 @@ static int read_stream(FILE *f, size_t expected, size_t most, void **out,
     return error;
 }
 
-int file_read(const char *path, size_t most, void **out, size_t *out_size)
+static int read_file(FILE *f, size_t most, void **out, size_t *out_size)
 {
-    bool is_standard = strcmp(path, "-") == 0;
-    FILE *f = is_standard ? stdin : fopen(path, "rb");
     struct stat info;
-    *out = NULL;
-    *out_size = 0;
-    if (f == NULL)
-        return errno;
     int error = fstat(fileno(f), &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
     size_t expected = error == 0 && info.st_size > 0 ? (size_t)info.st_size : 0;
     if (error == 0 && expected > most)
         error = EFBIG;
-    if (error == 0)
-        error = read_stream(f, expected, most, out, out_size);
+    return error == 0 ? read_stream(f, expected, most, out, out_size) : error;
+}
+
+int file_read(const char *path, size_t most, void **out, size_t *out_size)
+{
+    bool is_standard = strcmp(path, "-") == 0;
+    FILE *f = is_standard ? stdin : fopen(path, "rb");
+    *out = NULL;
+    *out_size = 0;
+    if (f == NULL)
+        return errno;
+    int error = read_file(f, most, out, out_size);
     if (!is_standard)
         fclose(f);
     return error;
+}
+
+int file_read_open(int fd, size_t most, void **out, size_t *out_size)
+{
+    FILE *f = fdopen(fd, "rb");
+    *out = NULL;
+    *out_size = 0;
+    int error = f == NULL ? errno : read_file(f, most, out, out_size);
+    if (f == NULL)
+        close(fd);
+    else
+        fclose(f);
+    return error;
+}
+
+bool file_is_same(const char *path, const char *other)
+{
+    struct stat a, b;
+    return strcmp(path, "-") != 0 && strcmp(other, "-") != 0 && stat(path, &a) == 0 &&
+           stat(other, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+void file_report_limits(void)
+{
+    signal(SIGXFSZ, do_nothing);
 }
 
 /* -- standard output ---------------------------------------------------------------------------- */

@@ -23,6 +23,16 @@ enum { FILE_MOST_MIB = 4096 };
 /* The whole file, or standard input for "-", the caller's to free. 0, or an errno: EFBIG if there
  * are more bytes than `most`, before more is read; a file's size is looked at first. */
 int file_read(const char *path, size_t most, void **out, size_t *out_size);
+/* The same of what is open already, which is closed: a pipe cannot be opened twice. */
+int file_read_open(int fd, size_t most, void **out, size_t *out_size);
+
+/* Whether both names lead to one file: what is written to one would destroy the other. Not so of devices, pipes and
+ * "-", or where there is no file yet. */
+bool file_is_same(const char *path, const char *other);
+
+/* From now on a file that becomes larger than the process may write (ulimit -f) is EFBIG, not the end of the process;
+ * programs that it starts have their own way. */
+void file_report_limits(void);
 
 /* Whether all that was printed has arrived. If not, says so once, as the program `name`. */
 bool file_flush_output(const char *name);

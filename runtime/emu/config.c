@@ -24,7 +24,7 @@ static bool number_read(const char *text, long long least, long long most, long 
 {
     char *end;
     errno = 0;
-    long long value = strtoll(text, &end, 0);
+    long long value = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || value < least || value > most)
         return false;
     *out = value;

@@ -1,5 +1,6 @@
 /* Modules of host objects, and launches: every pointer argument is resolved to its allocation
  * and to the bytes that the kernel may touch. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,12 +226,12 @@ typedef struct Launch {
     char *title;
 } Launch;
 
-/* Sites of one HLO instruction are one line. */
-static void banks_write(const EngineLaunch *l, const char *path)
+/* Sites of one HLO instruction are one line. False: an errno. */
+static bool banks_write(const EngineLaunch *l, const char *path)
 {
     FILE *out = fopen(path, "a");
     if (out == NULL)
-        return;
+        return false;
     for (uint32_t i = 0; i <= l->site_count; i++) {
         const char *name = i < l->site_count && l->sites != NULL ? l->sites[i] : "?";
         uint64_t phases = l->banks[i].phases, conflicts = l->banks[i].conflicts;
@@ -240,7 +241,7 @@ static void banks_write(const EngineLaunch *l, const char *path)
                     " conflicts\n",
                     l->name, name, phases, conflicts);
     }
-    fclose(out);
+    return fclose(out) == 0;
 }
 
 static bool launch_run(Operation *op, Finding *out)
@@ -256,8 +257,11 @@ static bool launch_run(Operation *op, Finding *out)
     bool done =
         steps_take_threads(l->engine.grid, l->engine.block, l->engine.name, out) &&
         engine_run(&l->engine, out);
-    if (l->engine.banks != NULL)
-        banks_write(&l->engine, banks);
+    if (l->engine.banks != NULL && !banks_write(&l->engine, banks) && done) {
+        finding_set(out, FINDING_INVALID, "GXEMU_BANKS=%s: cannot be written: %s", banks,
+                    strerror(errno));
+        done = false;
+    }
     if (checked)
         pthread_mutex_unlock(&l->context->launching);
     free(l->engine.banks);

@@ -14,7 +14,7 @@
 #include "ir/base/file.h"
 #include "runtime/gxrun/npy.h"
 
-/* 0, or an errno. What is no plain file, such as a pipe, is read. */
+/* 0, or an errno. A pipe is read. */
 static int map(const char *path, ArrayFile *f)
 {
     struct stat st;
@@ -23,7 +23,10 @@ static int map(const char *path, ArrayFile *f)
         return errno;
     }
     int code = fstat(fd, &st) == 0 ? 0 : errno;
-    if (code == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
+    bool is_device = code == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
+    if (is_device) { /* it need not end */
+        code = ENODEV;
+    } else if (code == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
         void *p =
             mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
         code = p == MAP_FAILED ? errno : 0;
@@ -33,12 +36,12 @@ static int map(const char *path, ArrayFile *f)
             f->is_mapped = true;
         }
     }
-    close(fd);
     if (code || f->is_mapped) {
+        close(fd);
         return code;
     }
     void *data = NULL;
-    code = file_read(path, SIZE_MAX, &data, &f->size);
+    code = file_read_open(fd, SIZE_MAX, &data, &f->size);
     f->bytes = data;
     return code;
 }
@@ -82,7 +85,9 @@ ArrayFile *array_file_open(const char *path, char *error, size_t error_size)
     int code = map(path, f);
     bool ok = code == 0;
     if (!ok) {
-        snprintf(error, error_size, "%s: %s", path, strerror(code));
+        snprintf(error, error_size, "%s: %s", path,
+                 code == ENODEV ? "a file or a pipe is expected, not a device"
+                                : strerror(code));
     } else if (f->size > 4 && memcmp(f->bytes, "PK", 2) == 0) {
         f->is_archive = true;
         ok = npz_list(f, error, error_size);

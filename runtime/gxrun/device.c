@@ -7,6 +7,7 @@
 
 #include "ir/base/file.h"
 #include "runtime/gxrun/measure.h"
+#include "runtime/gxrun/npy.h"
 #include "runtime/gxrun/sandbox.h"
 #include "runtime/gxrun/tune.h"
 
@@ -22,6 +23,37 @@ static size_t most_memory(const Options *o)
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     size_t here = pages > 0 && page > 0 ? ((size_t)pages * (size_t)page) >> 20 : 65536;
     return o->most_memory ? o->most_memory : here;
+}
+
+static bool is_emulated(const Options *o)
+{
+    char target[32] = "";
+    return strncmp(o->device, "emu", 3) == 0 ||
+           (gxrt_device_target(o->device, target, sizeof target) == GXRT_OK &&
+            strcmp(target, "emu") == 0);
+}
+
+static size_t bytes_of(const Leaf *leaves, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes = leaves[i].bytes < SIZE_MAX - bytes ? bytes + leaves[i].bytes : SIZE_MAX;
+    }
+    return bytes;
+}
+
+int device_check_memory(const Options *o, const Signature *s)
+{
+    size_t most = most_memory(o), inputs = bytes_of(s->parameters, s->parameter_count),
+           results = bytes_of(s->results, s->result_count);
+    size_t each = inputs < SIZE_MAX - results ? inputs + results : SIZE_MAX;
+    if (!is_emulated(o) || each / (1 << 20) < most / s->devices) {
+        return EXIT_DONE;
+    }
+    return complain(EXIT_WRONG,
+                    "parameters and results have %zu bytes on each of %zu devices, more "
+                    "than %zu MiB; --max-memory=MIB allows more",
+                    each, s->devices, most);
 }
 
 /* What fails behind the limit of memory may have failed because of it. */
@@ -304,6 +336,20 @@ static int open_trace(Job *j)
                : complain(EXIT_WRONG, "no temporary file: %s", strerror(errno));
 }
 
+/* Before anything runs. */
+static int check_profile(const Options *o)
+{
+    char error[1024];
+    if (o->profile && file_is_same(o->profile, o->program)) {
+        return complain(EXIT_WRONG, "--profile=%s: is the program; give another",
+                        o->profile);
+    }
+    return !o->profile || strcmp(o->profile, "-") == 0 ||
+                   npy_can_write(o->profile, error, sizeof error)
+               ? EXIT_DONE
+               : complain(EXIT_WRONG, "%s", error);
+}
+
 /* An errno, or 0; what goes wrong with standard output is said at the end of the program. */
 static int write_profile(const char *path, const char *text, size_t size)
 {
@@ -456,14 +502,6 @@ static int run_session(void *context)
 
 /* --- sandbox --------------------------------------------------------------------------------------- */
 
-static bool is_emulated(const Options *o)
-{
-    char target[32] = "";
-    return strncmp(o->device, "emu", 3) == 0 ||
-           (gxrt_device_target(o->device, target, sizeof target) == GXRT_OK &&
-            strcmp(target, "emu") == 0);
-}
-
 /* What the user asks of the emulator, and what takes files or the network while it runs. */
 static int check_sandbox(const Options *o)
 {
@@ -503,8 +541,10 @@ static int run_sandboxed(Job *j)
     for (size_t i = 0; i < count; i++) {
         size_t bytes = s->results[i % s->result_count].bytes;
         void *shared = j->outputs[i];
-        j->outputs[i] = allocate(bytes, 1);
-        memcpy(j->outputs[i], shared, bytes);
+        j->outputs[i] = code == EXIT_DONE ? allocate(bytes, 1) : NULL;
+        if (code == EXIT_DONE) {
+            memcpy(j->outputs[i], shared, bytes);
+        }
         sandbox_free(shared, bytes);
     }
     return code;
@@ -519,6 +559,7 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
              .inputs = inputs,
              .outputs = outputs};
     int code = o->tune ? tune_check(o, program) : EXIT_DONE;
+    code = code == EXIT_DONE ? check_profile(o) : code;
     code = code == EXIT_DONE ? open_trace(&j) : code;
     if (code == EXIT_DONE) {
         code = !o->no_sandbox && is_emulated(o) ? run_sandboxed(&j) : run_session(&j);

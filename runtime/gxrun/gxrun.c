@@ -2,10 +2,13 @@
 #include "runtime/gxrun/gxrun.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ir/base/file.h"
 #include "runtime/gxrun/feed.h"
@@ -109,14 +112,16 @@ static bool is_elf(const Bytes *b)
     return b->size >= 4 && memcmp(b->data, "\177ELF", 4) == 0;
 }
 
-/* Compiled programs are mapped, not read: they may hold gigabytes of constants. */
+/* Compiled programs are mapped, not read: they may hold gigabytes of constants. Of a pipe nothing is taken. */
 static bool is_elf_file(const char *path)
 {
-    char start[4] = {0};
-    FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "rb");
-    bool elf = file && fread(start, 1, 4, file) == 4 && memcmp(start, "\177ELF", 4) == 0;
-    if (file) {
-        fclose(file);
+    char start[4];
+    struct stat st;
+    int fd = strcmp(path, "-") == 0 ? -1 : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    bool elf = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+               read(fd, start, 4) == 4 && memcmp(start, "\177ELF", 4) == 0;
+    if (fd >= 0) {
+        close(fd);
     }
     return elf;
 }
@@ -165,9 +170,8 @@ static int find_hlo(const Options *o, Subject *s)
 static int open_artefact(const Options *o, Subject *s)
 {
     const Bytes *b = s->made.data ? &s->made : &s->file;
-    gxrt_status st = s->made.data || strcmp(o->program, "-") == 0
-                         ? gxrt_program_open_memory(b->data, b->size, &s->program)
-                         : gxrt_program_open(o->program, &s->program);
+    gxrt_status st = b->data ? gxrt_program_open_memory(b->data, b->size, &s->program)
+                             : gxrt_program_open(o->program, &s->program);
     if (st != GXRT_OK) {
         return complain(st == GXRT_UNSUPPORTED ? EXIT_NOT_SUPPORTED : EXIT_WRONG, "%s",
                         gxrt_last_error());
@@ -284,6 +288,7 @@ static int run(const Options *o, const Subject *s, const Signature *signature)
     void **owned = allocate(input_count, sizeof *owned);
     void **outputs = allocate(output_count, sizeof *outputs);
     int code = data_check_outputs(o, signature);
+    code = code == EXIT_DONE && !ref ? device_check_memory(o, signature) : code;
     code = code == EXIT_DONE ? data_inputs(o, signature, &files, inputs, owned) : code;
     if (code == EXIT_DONE && !ref) {
         code = device_run(o, s->program, signature, inputs, outputs);
@@ -333,11 +338,25 @@ static int describe(const Options *o, const Subject *s)
     return code == EXIT_DONE && o->memory ? memory_print(o, s->program) : code;
 }
 
+/* A file that is opened must not become standard output because that was closed. */
+static void open_standard(void)
+{
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO) {
+        fd = open("/dev/null", O_RDONLY); /* so that writes fail as before */
+    }
+    if (fd > STDERR_FILENO) {
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
     Options o;
     Subject s = {0};
     Signature signature = {0};
+    file_report_limits();
+    open_standard();
     file_check_output("gxrun");
     options_parse(&o, argc, argv);
     int code = subject_open(&o, &s);

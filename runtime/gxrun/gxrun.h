@@ -123,6 +123,8 @@ int compiler_evaluate(const Options *o, const char *path, const Bytes *hlo,
 
 /* --- device.c: libgxrt. */
 int device_signature(const Options *o, const gxrt_program *program, Signature *out);
+/* Whether an emulated program's parameters and results fit into what --max-memory allows, before any is made. */
+int device_check_memory(const Options *o, const Signature *s);
 int device_run(const Options *o, const gxrt_program *program, const Signature *s,
                void *const *inputs, void **outputs);
 

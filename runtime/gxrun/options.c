@@ -1,6 +1,7 @@
 /* The command line of gxrun. */
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,14 +106,23 @@ static const struct argp_option table[] = {
      0},
     {NULL, 0, NULL, 0, NULL, 0}};
 
-static uint32_t positive(struct argp_state *state, const char *name, const char *text,
-                         uint32_t least)
+/* Digits alone, so no sign and no space. */
+static bool read_number(const char *text, uint64_t *out)
 {
     char *end;
     errno = 0;
-    unsigned long n = strtoul(text, &end, 10);
-    if (errno || end == text || *end || *text == '-' || n < least || n > 1u << 20) {
-        argp_error(state, "--%s=%s: a number from %u on is expected", name, text, least);
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && errno == 0;
+}
+
+static uint32_t positive(struct argp_state *state, const char *name, const char *text,
+                         uint32_t least)
+{
+    enum { MOST = 1 << 20 };
+    uint64_t n;
+    if (!read_number(text, &n) || n < least || n > MOST) {
+        argp_error(state, "--%s=%s: a number from %u to %d is expected", name, text,
+                   least, MOST);
     }
     return (uint32_t)n;
 }
@@ -160,13 +170,9 @@ static void add_input(struct argp_state *state, Options *o, char *text)
     if (*value == '@' && value[1]) {
         s.file = value + 1;
     } else if (strncmp(value, "random", 6) == 0 && (!value[6] || value[6] == ':')) {
-        char *end = value + 6;
         s.has_seed = value[6] == ':';
-        if (s.has_seed) {
-            s.seed = strtoull(value + 7, &end, 10);
-        }
-        if (*end || (s.has_seed && end == value + 7)) {
-            argp_error(state, "--input=%s: random:SEED, SEED a number", value);
+        if (s.has_seed && !read_number(value + 7, &s.seed)) {
+            argp_error(state, "--input=%s: random:SEED, SEED a number below 2^64", value);
         }
     } else {
         argp_error(state, "--input=%s: @FILE or random[:SEED] is expected", value);
@@ -184,8 +190,10 @@ static void add_file(struct argp_state *state, const char *name, char *text,
 }
 
 /* The emulator reads it when it is loaded, wherever that is. */
-static void set_variable(const char *name, const char *text)
+static void set_variable(const char *name, uint64_t value)
 {
+    char text[24]; /* without the zeros in front that would make it octal */
+    snprintf(text, sizeof text, "%" PRIu64, value);
     if (setenv(name, text, 1) != 0) {
         exit(complain(EXIT_WRONG, "no memory"));
     }
@@ -193,12 +201,29 @@ static void set_variable(const char *name, const char *text)
 
 static void set_steps(struct argp_state *state, const char *text)
 {
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 18 || text[digits] || strspn(text, "0") == digits) {
+    uint64_t steps;
+    if (!read_number(text, &steps) || steps == 0 ||
+        steps >= UINT64_C(1000000000000000000)) {
         argp_error(state, "--max-steps=%s: a number from 1 to 10^18 - 1 is expected",
                    text);
     }
-    set_variable("GXEMU_STEPS", text);
+    set_variable("GXEMU_STEPS", steps);
+}
+
+/* What the evaluator does not do is not left out without a word. */
+static void check_reference(struct argp_state *state, const Options *o)
+{
+    const char *given = o->tune       ? "tune"
+                        : o->profile  ? "profile"
+                        : o->bench    ? "bench"
+                        : o->runs     ? "runs"
+                        : o->graphs   ? "graphs"
+                        : o->has_rank ? "rank"
+                                      : NULL;
+    if (given && strcmp(o->device, "ref") == 0) {
+        argp_error(state, "--%s: the reference evaluator has no kernels and no devices",
+                   given);
+    }
 }
 
 static void check_device(struct argp_state *state, const char *text)
@@ -309,8 +334,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         set_steps(state, text);
         break;
     case KEY_MAX_STREAMS:
-        positive(state, "max-streams", text, 1);
-        set_variable("GXEMU_STREAMS", text);
+        set_variable("GXEMU_STREAMS", positive(state, "max-streams", text, 1));
         break;
     case KEY_NO_SANDBOX:
         o->no_sandbox = true;
@@ -338,9 +362,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
             argp_error(state,
                        "--tune: a file is expected, which is read and written, found -");
         }
-        if (o->tune && strcmp(o->device, "ref") == 0) {
-            argp_error(state, "--tune: the reference evaluator has no kernels");
-        }
+        check_reference(state, o);
         if (o->has_rank != (o->world > 0) || (o->has_rank && o->rank >= o->world)) {
             argp_error(state, "--rank=R --world=W go together, R less than W");
         }

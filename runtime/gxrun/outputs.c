@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "ir/base/file.h"
 #include "runtime/gxrun/feed.h"
 #include "runtime/gxrun/names.h"
 #include "runtime/gxrun/npy.h"
@@ -130,6 +131,35 @@ static int many_devices(const char *option, const char *file, size_t devices)
                     option, file, devices);
 }
 
+/* What is written must not replace what is run. */
+static int check_replaced(const Options *o, const char *path)
+{
+    const char *const kept[] = {o->program, o->hlo, o->manifest};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        if (kept[i] && file_is_same(kept[i], path)) {
+            return complain(EXIT_WRONG, "%s: would be replaced by a result; give another",
+                            path);
+        }
+    }
+    return EXIT_DONE;
+}
+
+/* Two results for one file; what is no plain file, such as /dev/null, takes all. */
+static int check_twice(const Options *o, size_t number, const char *path)
+{
+    struct stat st;
+    bool is_plain = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    for (size_t i = 0; i < number && is_plain; i++) {
+        if (strcmp(o->outputs[i].file, o->outputs[number].file) == 0 ||
+            file_is_same(o->outputs[i].file, path)) {
+            return complain(EXIT_WRONG,
+                            "--output=@%s: results %zu and %zu would write it",
+                            o->outputs[number].file, i, number);
+        }
+    }
+    return EXIT_DONE;
+}
+
 static int check_all(const Options *o, const Signature *s)
 {
     int code = check_types(o, s);
@@ -139,6 +169,7 @@ static int check_all(const Options *o, const Signature *s)
         code = !replaced && s->devices > 1
                    ? many_devices("outputs=", o->all_outputs, s->devices)
                    : check_path(path);
+        code = code == EXIT_DONE ? check_replaced(o, path) : code;
         free(path);
     }
     return code;
@@ -156,10 +187,13 @@ int data_check_outputs(const Options *o, const Signature *s)
         bool replaced;
         char error[1024];
         char *path = feed_path(o->outputs[i].file, s->first, &replaced);
-        bool ok = npy_can_write(path, error, sizeof error);
+        int code = npy_can_write(path, error, sizeof error)
+                       ? check_replaced(o, path)
+                       : complain(EXIT_WRONG, "%s", error);
+        code = code == EXIT_DONE ? check_twice(o, i, path) : code;
         free(path);
-        if (!ok) {
-            return complain(EXIT_WRONG, "%s", error);
+        if (code != EXIT_DONE) {
+            return code;
         }
         if (!replaced && s->devices > 1) {
             return many_devices("output=@", o->outputs[i].file, s->devices);
