@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,6 +339,16 @@ static int describe(const Options *o, const Subject *s)
     return code == EXIT_DONE && o->memory ? memory_print(o, s->program) : code;
 }
 
+/* Of a file that is mapped the end may be gone. */
+static void end_shortened(int signal)
+{
+    static const char text[] = "gxrun: error: a program or an input became shorter while "
+                               "it was read, or the system has no memory for it\n";
+    (void)signal;
+    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(written < 0 ? EXIT_BUG : EXIT_WRONG);
+}
+
 /* A file that is opened must not become standard output because that was closed. */
 static void open_standard(void)
 {
@@ -356,6 +367,7 @@ int main(int argc, char **argv)
     Subject s = {0};
     Signature signature = {0};
     file_report_limits();
+    signal(SIGBUS, end_shortened);
     open_standard();
     file_check_output("gxrun");
     options_parse(&o, argc, argv);
