@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32, BLOCK = 1 << 16 };
+/* A value takes more memory than its text: a file of zeros 32 times as much. */
+enum { MAX_DEPTH = 32, MAX_VALUES = 1 << 22, BLOCK = 1 << 16 };
 
 typedef struct Block {
     struct Block *older;
@@ -23,6 +24,7 @@ struct Json {
 typedef struct Reader {
     Json *json;
     const char *start, *at, *end;
+    size_t values;
     char *error;
     size_t error_size;
 } Reader;
@@ -232,6 +234,9 @@ static bool read_members(Reader *r, JsonValue *v, int depth)
         return true;
     }
     do {
+        if (r->values++ == MAX_VALUES) {
+            return fail(r, "there are more than %d values", MAX_VALUES);
+        }
         JsonValue *member = take(r, sizeof *member);
         if (!member) {
             return false;
@@ -283,7 +288,12 @@ static bool read_value(Reader *r, JsonValue *v, int depth)
 Json *json_read(const char *text, size_t size, char *error, size_t error_size)
 {
     Json *json = calloc(1, sizeof *json);
-    Reader r = {json, text, text, text + size, error, error_size};
+    Reader r = {.json = json,
+                .start = text,
+                .at = text,
+                .end = text + size,
+                .error = error,
+                .error_size = error_size};
     if (!json) {
         snprintf(error, error_size, "no memory");
         return NULL;

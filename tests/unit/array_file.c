@@ -178,6 +178,15 @@ static void test_json(void **state)
     memset(deep, '[', sizeof deep);
     assert_null(json_read(deep, sizeof deep, error, sizeof error));
     assert_non_null(strstr(error, "nested deeper than 32 levels"));
+    size_t many = ((size_t)8 << 20) + 8;
+    char *zeros = malloc(many);
+    assert_non_null(zeros);
+    for (size_t i = 0; i < many; i++)
+        zeros[i] = i % 2 ? '0' : ',';
+    zeros[0] = '[';
+    assert_null(json_read(zeros, many, error, sizeof error));
+    assert_non_null(strstr(error, "there are more than 4194304 values"));
+    free(zeros);
 }
 
 int main(void)
