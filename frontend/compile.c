@@ -20,6 +20,7 @@
 #include "frontend/warn.h"
 #include "ir/analysis/partition.h"
 #include "ir/base/bug.h"
+#include "ir/base/limits.h"
 #include "ir/base/text.h"
 #include "ir/custom_call/custom_call.h"
 #include "ir/kernel/candidates.h"
@@ -58,6 +59,27 @@ static bool is_meant(const Compile *c, const Module *m)
     return false;
 }
 
+/* The numbers of devices that the options replace; their product must fit into a plan. */
+static bool set_devices(Compile *c, Module *m)
+{
+    const int64_t r = c->options.replicas, p = c->options.partitions;
+    ModuleConfig *config = &m->config;
+    if (r != 0)
+        config->replica_count = r;
+    if (p != 0)
+        config->num_partitions = p;
+    if (config->replica_count > 0 && config->num_partitions > 0 &&
+        config->replica_count <= MODULE_DEVICES_MOST / config->num_partitions)
+        return true;
+    diag_error(c->diag, r != 0 || p != 0 ? (Span){0, 0} : config->devices_span,
+               "%lld replicas of %lld partitions: a program is for 1 to %d devices",
+               (long long)config->replica_count, (long long)config->num_partitions,
+               MODULE_DEVICES_MOST);
+    if (r != 0 || p != 0)
+        c->status = GXC_USAGE;
+    return false;
+}
+
 /* Text to verified module, in `a`; NULL after messages. */
 static Module *read_module(Compile *c, Arena *a)
 {
@@ -85,11 +107,7 @@ static Module *read_module(Compile *c, Arena *a)
     if ((c->options.passes == NULL || c->options.verify_only) && custom_calls_refuse(m))
         return NULL;
     arena_reset(c->scratch);
-    if (c->options.replicas != 0)
-        m->config.replica_count = c->options.replicas;
-    if (c->options.partitions != 0)
-        m->config.num_partitions = c->options.partitions;
-    return m;
+    return set_devices(c, m) ? m : NULL;
 }
 
 static void write_dump(Compile *c, const char *name, const char *text, size_t length)

@@ -66,6 +66,7 @@ typedef struct StackFrames StackFrames; /* ir/attribute/stack_frames.h */
 typedef struct ModuleConfig {
     bool is_scheduled;
     int64_t replica_count, num_partitions;
+    Span devices_span; /* of the number of the two that the source says last */
     Aliasing
         input_output_alias; /* AliasEntry.operand = parameter number; sorted by output */
     uint32_t donor_count;

@@ -127,10 +127,11 @@ static bool positive(Parser *p, int64_t *out)
     Token t = peek(p);
     if (!expect_int(p, out))
         return false;
-    if (*out > 0 && *out <= REPLICAS_MOST)
+    p->m->config.devices_span = t.span;
+    if (*out > 0 && *out <= MODULE_DEVICES_MOST)
         return true;
     diag_error(p->diag, t.span, "expects a number of devices from 1 to %d, but sees %lld",
-               REPLICAS_MOST, (long long)*out);
+               MODULE_DEVICES_MOST, (long long)*out);
     return false;
 }
 

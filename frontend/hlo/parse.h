@@ -2,9 +2,8 @@
 #ifndef GXC_FRONTEND_HLO_PARSE_H
 #define GXC_FRONTEND_HLO_PARSE_H
 
+#include "ir/base/limits.h"
 #include "ir/module.h"
-
-enum { REPLICAS_MOST = 1 << 24 }; /* of a module; and partitions */
 
 /* Reads the text of `d` (d->text, d->length): a module, computations without a header, or a
  * single instruction. The module lives in `a` and refers to d's text for positions only.

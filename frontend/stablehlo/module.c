@@ -267,12 +267,12 @@ static bool set_counts(Converter *c, MlirDict attrs)
     if ((replicas != NULL && !ask_int(c, replicas, &r)) ||
         (partitions != NULL && !ask_int(c, partitions, &p)))
         return false;
-    if (r < 1 || p < 1 || r > REPLICAS_MOST || p > REPLICAS_MOST)
+    if (r < 1 || p < 1 || r > MODULE_DEVICES_MOST || p > MODULE_DEVICES_MOST)
         return convert_error(
                    c,
                    "mhlo.num_replicas = %lld, mhlo.num_partitions = %lld: they are from "
                    "1 to %d",
-                   (long long)r, (long long)p, REPLICAS_MOST) != NULL;
+                   (long long)r, (long long)p, MODULE_DEVICES_MOST) != NULL;
     config->replica_count = r;
     config->num_partitions = p;
     return true;

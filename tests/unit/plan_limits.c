@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "ir/base/limits.h"
 #include "tests/unit/shared/artefact.h"
 #include "tests/unit/shared/limits.h"
 #include "tests/unit/shared/program.h"
@@ -559,7 +560,8 @@ static void test_memory(void **state)
         {AT(info, PlanInfo, 0, llvm_version), strings - 1, strings, "names a string"},
         {AT(info, PlanInfo, 0, assembler), strings - 1, strings, "names a string"},
         {AT(info, PlanInfo, 0, options), strings - 1, strings, "names a string"},
-        {AT(info, PlanInfo, 0, replicas), 1 << 20, (1 << 20) + 1, "1048577 replicas"},
+        {AT(info, PlanInfo, 0, replicas), MODULE_DEVICES_MOST, MODULE_DEVICES_MOST + 1,
+         "1048577 replicas"},
         {AT(arguments, PlanValue, SHARED, alias), SHARED_RESULT, PLAN_NONE, "argument 2"},
         {AT(allocations, PlanAllocation, 0, index), 0, 4,
          "allocation 0 of the plan belongs"},
