@@ -20,6 +20,7 @@
 #include "frontend/warn.h"
 #include "ir/analysis/partition.h"
 #include "ir/base/bug.h"
+#include "ir/base/file.h"
 #include "ir/base/limits.h"
 #include "ir/base/text.h"
 #include "ir/custom_call/custom_call.h"
@@ -520,14 +521,12 @@ static const char *write_replay(Compile *c, const char *message)
     const char *dir = c->options.replay_dir != NULL ? c->options.replay_dir : ".";
     const char *path = arena_printf(c->arena, "%s/gxc-replay-%016llx.hlo", dir,
                                     (unsigned long long)hash);
-    FILE *f = fopen(path, "wb");
-    if (f == NULL)
-        return NULL;
     const char *pass = c->pipeline.current != NULL ? c->pipeline.current : "none";
-    fprintf(f, "// bug in gxc %s, in pass %s: %s\n// replay: gxc -O%lld %s\n",
-            GXC_VERSION, pass, message, (long long)c->settings.level, path);
-    bool ok = fwrite(c->input, 1, c->size, f) == c->size;
-    return fclose(f) == 0 && ok ? path : NULL;
+    const char *head = arena_printf(
+        c->arena, "// bug in gxc %s, in pass %s: %s\n// replay: gxc -O%lld %s\n",
+        GXC_VERSION, pass, message, (long long)c->settings.level, path);
+    FilePart parts[] = {{head, strlen(head)}, {c->input, c->size}};
+    return file_replace(path, parts, 2) == 0 ? path : NULL;
 }
 
 static void finish_escape(Compile *c, const Escape *e)

@@ -3,10 +3,12 @@
 #include "codegen/build/cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -14,6 +16,7 @@
 #include "ir/base/file.h"
 
 #define CACHE_MAGIC "GXCCACHE"
+#define MOST_BYTES (UINT64_C(1) << 30) /* of an entry's data */
 
 typedef struct CacheHeader {
     char magic[8];
@@ -40,18 +43,28 @@ static const char *entry_path(Arena *a, const char *folder, const char *key,
     return arena_printf(a, "%s/%s.gxc", folder, hex);
 }
 
-static const void *read_entry(Arena *a, FILE *f, const char *key, size_t key_length,
-                              size_t *size)
+/* Only a file of the folder itself: no link, nothing that would be waited for. */
+static FILE *open_entry(const char *path, uint64_t *bytes)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat info;
+    if (fd < 0)
+        return NULL;
+    FILE *f = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? fdopen(fd, "rb") : NULL;
+    if (f == NULL)
+        close(fd);
+    else
+        *bytes = (uint64_t)info.st_size;
+    return f;
+}
+
+static const void *read_entry(Arena *a, FILE *f, uint64_t bytes, const char *key,
+                              size_t key_length, size_t *size)
 {
     CacheHeader h;
     if (fread(&h, sizeof h, 1, f) != 1 ||
         memcmp(h.magic, CACHE_MAGIC, sizeof h.magic) != 0 || h.key_length != key_length ||
-        fseek(f, 0, SEEK_END) != 0)
-        return NULL;
-    long end = ftell(f);
-    if (end < 0 || (uint64_t)end < sizeof h + key_length ||
-        (uint64_t)end - sizeof h - key_length != h.size ||
-        fseek(f, sizeof h, SEEK_SET) != 0)
+        h.size > MOST_BYTES || bytes != sizeof h + key_length + h.size)
         return NULL;
     char *stored = arena_alloc(a, key_length + 1);
     if (fread(stored, 1, key_length, f) != key_length ||
@@ -80,10 +93,11 @@ int cache_open(const char *folder)
 const void *cache_load(Arena *a, const char *folder, const char *key, size_t key_length,
                        size_t *size)
 {
-    FILE *f = fopen(entry_path(a, folder, key, key_length), "rb");
+    uint64_t bytes;
+    FILE *f = open_entry(entry_path(a, folder, key, key_length), &bytes);
     if (f == NULL)
         return NULL;
-    const void *data = read_entry(a, f, key, key_length, size);
+    const void *data = read_entry(a, f, bytes, key, key_length, size);
     fclose(f);
     return data;
 }
@@ -91,7 +105,9 @@ const void *cache_load(Arena *a, const char *folder, const char *key, size_t key
 int cache_store(Arena *a, const char *folder, const char *key, size_t key_length,
                 const void *data, size_t size)
 {
+    if (size > MOST_BYTES)
+        return EFBIG;
     CacheHeader h = header_of(key_length, data, size);
     FilePart parts[] = {{&h, sizeof h}, {key, key_length}, {data, size}};
-    return file_write(entry_path(a, folder, key, key_length), parts, 3);
+    return file_replace(entry_path(a, folder, key, key_length), parts, 3);
 }

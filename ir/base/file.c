@@ -56,7 +56,7 @@ static int open_temporary(const char *path, char *name, size_t size)
     return fd;
 }
 
-/* `old` is what is there already; NULL: nothing. */
+/* `old` has the mode that the file keeps; NULL: it is a new one. */
 static int write_and_rename(const char *path, const struct stat *old,
                             const FilePart *parts, size_t count)
 {
@@ -82,6 +82,21 @@ static int write_and_rename(const char *path, const struct stat *old,
     return error;
 }
 
+/* Signals that would leave the temporary file behind wait meanwhile. */
+static int write_undisturbed(const char *path, const struct stat *old,
+                             const FilePart *parts, size_t count)
+{
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    int error = write_and_rename(path, old, parts, count);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
 int file_write(const char *path, const FilePart *parts, size_t count)
 {
     struct stat st;
@@ -93,17 +108,15 @@ int file_write(const char *path, const FilePart *parts, size_t count)
     char *end = exists ? realpath(path, NULL) : NULL; /* of symbolic links, which stay */
     if (exists && end == NULL)
         return errno;
-    sigset_t ends, before;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &ends, &before);
     int error =
-        write_and_rename(end != NULL ? end : path, exists ? &st : NULL, parts, count);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+        write_undisturbed(end != NULL ? end : path, exists ? &st : NULL, parts, count);
     free(end);
     return error;
+}
+
+int file_replace(const char *path, const FilePart *parts, size_t count)
+{
+    return write_undisturbed(path, NULL, parts, count);
 }
 
 /* -- reading ------------------------------------------------------------------------------------ */

@@ -17,6 +17,9 @@ typedef struct FilePart {
  * is, and to what is open already (/dev/stdout) is appended. 0, or the errno of what failed. */
 int file_write(const char *path, const FilePart *parts, size_t count);
 
+/* The same where the name is not the user's: whatever has it is replaced, and no link is followed. */
+int file_replace(const char *path, const FilePart *parts, size_t count);
+
 /* What --max-input is if it is not given, in MiB: no proto can be larger than half of it. */
 enum { FILE_MOST_MIB = 4096 };
 

@@ -6,14 +6,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "frontend/gxc.h"
+#include "ir/base/bug.h"
 
 static const char text[] = "HloModule m\n"
                            "ENTRY e {\n"
@@ -371,6 +374,38 @@ static void test_threads(void **state)
     }
 }
 
+static void stop(void *user, const char *stage, size_t done, size_t of)
+{
+    (void)user, (void)stage, (void)done, (void)of;
+    bug("stopped by a test");
+}
+
+/* The name of a replay file can be told beforehand: a link that has it is not followed. */
+static void test_replay_link(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/misuse_gxc_XXXXXX", link[256], victim[64];
+    assert_non_null(mkdtemp(folder));
+    const gxc_options options = {
+        .struct_size = sizeof options, .progress = stop, .replay_dir = folder};
+    gxc_result *r;
+    struct stat info;
+    assert_int_equal(signature_of(&options, &r), GXC_BUG);
+    const char *name = strstr(gxc_result_diagnostics(r), folder);
+    assert_non_null(name);
+    snprintf(link, sizeof link, "%.*s", (int)strcspn(name, "\n"), name);
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    gxc_result_destroy(r);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink(victim, link), 0);
+    expect(signature_of(&options, &r), GXC_BUG, &r, link);
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISREG(info.st_mode) && info.st_size > (off_t)size);
+    assert_int_equal(access(victim, F_OK), -1);
+    unlink(link);
+    rmdir(folder);
+}
+
 /* A process that was forked after compiling compiles, too. */
 static void test_fork(void **state)
 {
@@ -396,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_no_result),      cmocka_unit_test(test_indices),
         cmocka_unit_test(test_lists),          cmocka_unit_test(test_folder_program),
         cmocka_unit_test(test_threads),        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_replay_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
