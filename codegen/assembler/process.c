@@ -85,6 +85,7 @@ static _Noreturn void become(Start *s)
     if (ok && getppid() != s->parent)
         _exit(127);
     alarm(s->files->deadline); /* goes on in what is run */
+    signal(SIGXFSZ, SIG_DFL);  /* ptxas does not look whether it could write */
     ok = ok && limit_processor(s->files->most_seconds);
     if (ok && redirect_files(s->files))
         execve(s->path, s->argv,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* 0, or an errno; so in all of this file. */
@@ -86,13 +87,18 @@ static int write_and_rename(const char *path, const struct stat *old,
 static int write_undisturbed(const char *path, const struct stat *old,
                              const FilePart *parts, size_t count)
 {
-    sigset_t ends, before;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
+    sigset_t blocked, before, pending, own;
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        sigaddset(&blocked, ends[i]);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    sigpending(&pending);
     int error = write_and_rename(path, old, parts, count);
+    sigemptyset(&own); /* EFBIG says it already */
+    sigaddset(&own, SIGXFSZ);
+    if (error == EFBIG && !sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&own, NULL, &(struct timespec){0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }

@@ -43,6 +43,9 @@ static void test_exit(void **state)
     assert_int_equal(shell("exit 0", &f), 0);
     assert_int_equal(shell("exit 7", &f), 7);
     assert_int_equal(shell("kill -TERM $$", &f), 128 + SIGTERM);
+    signal(SIGXFSZ, SIG_IGN); /* of this process alone */
+    assert_int_equal(shell("ulimit -c 0; kill -XFSZ $$", &f), 128 + SIGXFSZ);
+    signal(SIGXFSZ, SIG_DFL);
 #ifndef __SANITIZE_THREAD__ /* there vfork is fork, and the child's memory its own */
     assert_int_equal(process_run("/nonexistent", args, &f, &seconds), -1);
     assert_int_equal(errno, ENOENT);
