@@ -46,12 +46,15 @@ static bool names_open_file(const char *path)
            strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
 }
 
-/* A new file beside `path`; -1: errno. Names that others left or write to are passed over. */
+/* A new file beside `path`; -1: errno. Names that others left or write to are passed over. The end of
+ * a long name is left out: with what is added it would be longer than names may be. */
 static int open_temporary(const char *path, char *name, size_t size)
 {
-    int fd = -1;
+    enum { MOST_OF_NAME = 200 };
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    int length = (int)(base - path) + (int)strnlen(base, MOST_OF_NAME), fd = -1;
     for (int i = 0; fd < 0 && (i == 0 || (errno == EEXIST && i < 1000)); i++) {
-        snprintf(name, size, "%s.tmp%ld-%d", path, (long)getpid(), i);
+        snprintf(name, size, "%.*s.tmp%ld-%d", length, path, (long)getpid(), i);
         fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
     }
     return fd;

@@ -1,6 +1,7 @@
 /* Files are written whole or not at all, whatever stands in the way, and no other name is left. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -84,10 +85,24 @@ static void test_limit(void **state)
     unlink(path_of("most"));
 }
 
+/* A name may be as long as the system allows. */
+static void test_long_name(void **state)
+{
+    (void)state;
+    char name[NAME_MAX + 1];
+    memset(name, 'n', NAME_MAX);
+    name[NAME_MAX] = '\0';
+    assert_int_equal(write_bytes(name, 1), 0);
+    assert_int_equal(write_bytes(name, 2), 0);
+    assert_int_equal(count_files(), 1);
+    unlink(path_of(name));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_limit, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_long_name, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
