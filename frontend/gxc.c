@@ -493,8 +493,9 @@ int main(int argc, char **argv)
     Request r = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &r) != 0)
         return no_memory();
-    if (r.report != NULL && writes_text(&r.options) && r.output == NULL) {
-        fputs("gxc: --report and --emit both write to standard output; give -o FILE\n",
+    if (r.report != NULL &&
+        (r.output != NULL ? strcmp(r.output, "-") == 0 : writes_text(&r.options))) {
+        fputs("gxc: --report and what is made both go to standard output; give -o FILE\n",
               stderr);
         return GXC_USAGE;
     }
