@@ -64,8 +64,8 @@ static void check_targets(Compile *c)
         if (strcmp(o->targets[i], "emu") == 0)
             c->emu = true;
         else if (!target_find(o->targets[i], &t))
-            compile_usage_error(c, "unknown target \"%s\"; targets are %s, emu",
-                                o->targets[i], target_names());
+            compile_usage_error(c, "unknown target \"%s\"; targets are %s", o->targets[i],
+                                target_names());
         else
             c->targets[c->target_count++] = t;
     }
