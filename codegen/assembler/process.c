@@ -39,6 +39,8 @@ static bool redirect_files(const ProcessFiles *f)
     ok = ok && dup2(f->log, 1) >= 0 && dup2(1, 2) >= 0;
     for (int i = 0; i < f->file_count; i++)
         ok = ok && dup2(high + i, FIRST_FILE + i) >= 0;
+    if (!ok && errno == EBADF) /* a number above what the limit allows */
+        errno = EMFILE;
     return ok;
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +74,28 @@ static void test_files(void **state)
     close(in[1]);
     close(out[0]);
     close(out[1]);
+}
+
+/* Numbers of files above the limit are as many files too many. */
+static void test_file_limit(void **state)
+{
+    (void)state;
+    ProcessFiles f = no_files();
+    f.files[0] = f.log;
+    f.file_count = 1;
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){(rlim_t)f.log + 1, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int status = shell("exit 0", &f), error = errno;
+    setrlimit(RLIMIT_NOFILE, &before);
+#ifndef __SANITIZE_THREAD__
+    assert_int_equal(status, -1);
+    assert_int_equal(error, EMFILE);
+#else
+    assert_int_equal(status, 127);
+#endif
+    close(f.log);
 }
 
 /* One that has an end to come by; one that waits; one that works, itself or by another, is not ended, unless it may
@@ -179,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_exit),
         cmocka_unit_test(test_stuck),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_file_limit),
         cmocka_unit_test(test_dies_with_parent),
         cmocka_unit_test(test_planner_dies_with_parent),
     };
