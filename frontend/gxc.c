@@ -1,7 +1,6 @@
 /* The program gxc: options, files, exit codes. The compiler itself is libgxc (gxc.h). */
 #include <argp.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -488,7 +487,7 @@ int main(int argc, char **argv)
             "supported yet.",
     };
     file_check_output("gxc");
-    signal(SIGXFSZ, SIG_IGN); /* writing fails, which is said */
+    file_report_limits();
     argp_err_exit_status = GXC_USAGE;
     Request r = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &r) != 0)
