@@ -66,25 +66,17 @@ static bool sizes_fit(const PlanCollective *op, uint64_t from, uint64_t to,
     return true;
 }
 
-/* An operand and its result, in all groups that there are; a device in none is its own. */
-static bool pair_fits(const Plan *p, const PlanCollective *op, const PlanArg *args)
+/* An operand and its result, in all groups that there are: sizes that fit the least and the largest
+ * fit all between. */
+static bool pair_fits(const PlanReader *r, const PlanCollective *op, const PlanArg *args)
 {
-    const PlanClique *clique = &p->cliques[op->clique];
-    const int64_t *numbers = p->numbers + clique->groups;
+    const Plan *p = r->p;
+    const PlanGroupSizes *sizes = &r->sizes[op->clique];
     uint64_t from = args[0].tag ? plan_slice_of(p, &args[0])->bytes : 0;
     uint64_t to = args[1].tag ? plan_slice_of(p, &args[1])->bytes : 0;
-    for (uint32_t i = 0, at = 0; i < clique->group_count; i++) {
-        if (numbers[at] > 0 && !sizes_fit(op, from, to, (uint64_t)numbers[at])) {
-            return false;
-        }
-        at += 1 + (uint32_t)numbers[at];
-    }
-    uint64_t grouped = clique->number_count - clique->group_count;
-    if (grouped < (uint64_t)p->info->replicas * p->info->partitions &&
-        !sizes_fit(op, from, to, 1)) {
-        return false;
-    }
-    return (!args[0].tag || plan_is_slice(&args[0], PLAN_READ)) &&
+    return sizes_fit(op, from, to, sizes->least) &&
+           sizes_fit(op, from, to, sizes->most) &&
+           (!args[0].tag || plan_is_slice(&args[0], PLAN_READ)) &&
            (!args[1].tag || plan_is_slice(&args[1], PLAN_WRITE));
 }
 
@@ -99,6 +91,10 @@ bool plan_read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *ar
         !plan_in_table(op->dtypes, c->arg_count / 2, p->refs_count)) {
         return plan_fail(r, "a collective without its types");
     }
+    if (op->dtypes != PLAN_NONE &&
+        !plan_take(&r->taken->refs, c->arg_count / 2, p->refs_count)) {
+        return plan_fail(r, "a collective that shares its types");
+    }
     if (op->flags & PLAN_COLLECTIVE_JOINED && !has_partner(p, c, r->region_end)) {
         return plan_fail(r, "a collective joined with nothing");
     }
@@ -111,7 +107,7 @@ bool plan_read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *ar
         }
     }
     for (uint32_t i = 0; i < c->arg_count; i += 2) {
-        if (!pair_fits(p, op, args + i)) {
+        if (!pair_fits(r, op, args + i)) {
             return plan_fail(r, "a collective whose operand and result do not fit");
         }
     }
@@ -158,6 +154,9 @@ bool plan_read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg *a
     if (c->arg_count < 1 || !plan_is_slice(&args[0], PLAN_READ) || c->count == 0 ||
         !plan_in_table(c->index, c->count, p->refs_count)) {
         return plan_fail(r, "a conditional without its selector or branches");
+    }
+    if (!plan_take(&r->taken->refs, c->count, p->refs_count)) {
+        return plan_fail(r, "a conditional that shares its branches");
     }
     uint64_t bytes = plan_slice_of(p, &args[0])->bytes;
     if (bytes != 4 && !(bytes == 1 && c->count == 2)) {
@@ -245,6 +244,12 @@ static bool read_command(PlanReader *r, uint32_t i)
         !plan_in_table(c->args, c->arg_count, p->args_count) || c->subtree == 0 ||
         (c->subtree > 1 && plan_regions(c) == PLAN_REGIONS_NONE)) {
         return plan_fail(r, "a damaged record");
+    }
+    if (!plan_take(&r->taken->refs, c->wait_count, p->refs_count)) {
+        return plan_fail(r, "waits that are shared");
+    }
+    if (!plan_take(&r->taken->args, c->arg_count, p->args_count)) {
+        return plan_fail(r, "arguments that are shared");
     }
     for (uint32_t j = 0; j < c->wait_count; j++) {
         uint32_t slot = p->refs[c->waits + j];

@@ -8,8 +8,9 @@
  * Every section is an array of one kind of record; records name each other by index. A
  * string is an offset into the string section (offset 0 is ""). Numbers that have no record
  * of their own (dims, groups, ...) are runs in the sections `numbers` (int64) and `refs`
- * (uint32). In one major version records keep their size; a newer minor version only gives
- * meaning to reserved fields (0 before), to new kinds and tags, and adds sections. Whoever
+ * (uint32). No two of cliques, collectives, commands and tunables share a run of numbers, refs,
+ * args or candidates. In one major version records keep their size; a newer minor version only
+ * gives meaning to reserved fields (0 before), to new kinds and tags, and adds sections. Whoever
  * meets a kind that it does not know answers "needs a newer libgxrt".
  *
  * This header depends on libc only and is what codegen/ and runtime/ share. */

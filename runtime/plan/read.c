@@ -428,10 +428,15 @@ static bool read_kernels(PlanReader *r)
 static bool read_images(PlanReader *r)
 {
     const Plan *p = r->p;
+    uint32_t texts = 0;
     for (uint32_t i = 0; i < p->images_count; i++) {
         const PlanImage *m = &p->images[i];
         const uint32_t grid[] = {m->blocks, 1, 1};
         const uint32_t block[] = {1, 1, 1};
+        texts += m->kind == PLAN_IMAGE_PTX;
+        if (texts > 1) {
+            return plan_fail(r, "the plan has more than one image of PTX");
+        }
         if (m->kind >= PLAN_IMAGE_KINDS) {
             return plan_newer(r, "an image of kind", m->kind);
         }
@@ -447,18 +452,24 @@ static bool read_images(PlanReader *r)
 
 /* Devices of all groups: in range, none twice. seen[device]: the last clique that had it, plus
  * one. */
-static bool read_groups(const Plan *p, uint32_t clique, uint32_t *seen)
+static bool read_groups(const Plan *p, uint32_t clique, uint32_t *seen,
+                        PlanGroupSizes *sizes)
 {
     const PlanClique *c = &p->cliques[clique];
     uint64_t devices = (uint64_t)p->info->replicas * p->info->partitions;
     const int64_t *numbers = p->numbers + c->groups;
+    *sizes = c->number_count - c->group_count < devices ? (PlanGroupSizes){1, 1}
+                                                        : (PlanGroupSizes){UINT64_MAX, 0};
     uint32_t at = 0;
     for (uint32_t g = 0; g < c->group_count; g++) {
         if (at >= c->number_count || numbers[at] < 0 ||
             numbers[at] > (int64_t)(c->number_count - at - 1)) {
             return false;
         }
-        uint32_t end = at + 1 + (uint32_t)numbers[at];
+        uint64_t size = (uint64_t)numbers[at];
+        sizes->least = size != 0 && size < sizes->least ? size : sizes->least;
+        sizes->most = size > sizes->most ? size : sizes->most;
+        uint32_t end = at + 1 + (uint32_t)size;
         for (at++; at < end; at++) {
             if (numbers[at] < 0 || numbers[at] >= (int64_t)devices ||
                 seen[numbers[at]] == clique + 1) {
@@ -475,16 +486,22 @@ static bool read_cliques(PlanReader *r)
     const Plan *p = r->p;
     size_t devices = (size_t)p->info->replicas * p->info->partitions;
     uint32_t *seen = calloc(devices, sizeof *seen);
-    if (!seen) {
+    r->sizes = calloc((size_t)p->cliques_count + 1, sizeof *r->sizes);
+    if (!seen || !r->sizes) {
+        free(seen);
         return plan_fail(r, PLAN_NO_MEMORY " to read the plan");
     }
     for (uint32_t i = 0; i < p->cliques_count; i++) {
         const PlanClique *c = &p->cliques[i];
         if (!plan_is_string(r, c->name) || c->mode >= PLAN_GROUP_MODES ||
             !plan_in_table(c->groups, c->number_count, p->numbers_count) ||
-            !read_groups(p, i, seen)) {
+            !read_groups(p, i, seen, &r->sizes[i])) {
             free(seen);
             return plan_fail(r, "clique %u of the plan is damaged", i);
+        }
+        if (!plan_take(&r->taken->numbers, c->number_count, p->numbers_count)) {
+            free(seen);
+            return plan_fail(r, "clique %u of the plan shares its groups", i);
         }
     }
     free(seen);
@@ -508,6 +525,10 @@ static bool read_collectives(PlanReader *r)
             !plan_in_table(c->pairs, 2 * (uint64_t)c->pair_count, p->numbers_count)) {
             return plan_fail(r, "collective %u of the plan is damaged", i);
         }
+        if (!plan_take(&r->taken->numbers, 2 * (uint64_t)c->pair_count,
+                       p->numbers_count)) {
+            return plan_fail(r, "collective %u of the plan shares its pairs", i);
+        }
         for (uint32_t j = 0; j < 2 * c->pair_count; j++) {
             if (p->numbers[c->pairs + j] < 0 || p->numbers[c->pairs + j] >= devices) {
                 return plan_fail(
@@ -525,27 +546,33 @@ static bool read_collectives(PlanReader *r)
     return true;
 }
 
+static bool read_all(PlanReader *r, const void *bytes, size_t size)
+{
+    if (!read_frame(r, bytes, size) || !read_info(r) || !read_allocations(r) ||
+        !read_slices(r) || !read_signature(r) || !read_kernels(r) || !read_images(r) ||
+        !plan_read_matmuls(r) || !plan_read_algorithms(r) || !plan_read_graphs(r) ||
+        !plan_read_choices(r) || !plan_read_solvers(r) || !read_cliques(r) ||
+        !read_collectives(r) || !plan_read_description(r)) {
+        return false;
+    }
+    r->signalled = calloc((size_t)r->p->info->signal_count + 1, 1);
+    r->started = calloc((size_t)r->p->info->async_count + 1, 1);
+    return r->signalled && r->started ? plan_read_commands(r) && plan_read_tunables(r)
+                                      : plan_fail(r, PLAN_NO_MEMORY " to read the plan");
+}
+
 bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t error_size)
 {
     memset(out, 0, sizeof *out);
     out->bytes = bytes;
     out->size = size;
-    PlanReader r = {.p = out, .error = error, .error_size = error_size};
+    struct PlanTaken taken = {0};
+    PlanReader r = {.p = out, .error = error, .error_size = error_size, .taken = &taken};
     if ((uintptr_t)bytes % 8 != 0) {
         return plan_fail(&r, "the plan does not start at a multiple of 8 bytes");
     }
-    if (!read_frame(&r, bytes, size) || !read_info(&r) || !read_allocations(&r) ||
-        !read_slices(&r) || !read_signature(&r) || !read_kernels(&r) ||
-        !read_images(&r) || !plan_read_matmuls(&r) || !plan_read_algorithms(&r) ||
-        !plan_read_graphs(&r) || !plan_read_choices(&r) || !plan_read_solvers(&r) ||
-        !read_cliques(&r) || !read_collectives(&r) || !plan_read_description(&r)) {
-        return false;
-    }
-    r.signalled = calloc((size_t)out->info->signal_count + 1, 1);
-    r.started = calloc((size_t)out->info->async_count + 1, 1);
-    bool ok = r.signalled && r.started
-                  ? plan_read_commands(&r) && plan_read_tunables(&r)
-                  : plan_fail(&r, PLAN_NO_MEMORY " to read the plan");
+    bool ok = read_all(&r, bytes, size);
+    free(r.sizes);
     free(r.signalled);
     free(r.started);
     return ok;

@@ -13,6 +13,11 @@
 
 #define PLAN_NO_MEMORY "no memory" /* how errors begin that say nothing of the plan */
 
+/* Of the groups of a clique; a device in none is one of its own. */
+typedef struct PlanGroupSizes {
+    uint64_t least, most;
+} PlanGroupSizes;
+
 typedef struct PlanReader {
     Plan *p;
     char *error;
@@ -20,6 +25,10 @@ typedef struct PlanReader {
     unsigned char *signalled; /* by slot, while walking the commands */
     unsigned char *started;   /* by async slot */
     uint32_t region_end;      /* of the region that holds the command being read */
+    PlanGroupSizes *sizes;    /* by clique */
+    struct PlanTaken {
+        uint64_t numbers, refs, args, candidates;
+    } * taken; /* how many of these tables the records read so far have for themselves */
 } PlanReader;
 
 /* Both write the error and return false. */
@@ -51,6 +60,14 @@ typedef bool PlanReadCommand(PlanReader *r, const PlanCommand *c, const PlanArg 
 static inline bool plan_in_table(uint64_t first, uint64_t count, uint64_t total)
 {
     return first <= total && count <= total - first;
+}
+
+/* Takes `count` records of a table, which no other record names. Who takes more than there are shares
+ * some: then reading would not be linear. */
+static inline bool plan_take(uint64_t *taken, uint64_t count, uint64_t total)
+{
+    *taken += count;
+    return *taken <= total;
 }
 
 static inline bool plan_is_string(const PlanReader *r, uint32_t offset)

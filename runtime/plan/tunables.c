@@ -31,11 +31,23 @@ static bool is_tunable(const PlanReader *r, const PlanTunable *t)
     return good;
 }
 
+/* None of another, and none of a command. */
+static bool takes_own(const PlanReader *r, const PlanTunable *t)
+{
+    const Plan *p = r->p;
+    return plan_take(&r->taken->candidates, t->candidate_count, p->candidates_count) &&
+           plan_take(&r->taken->refs, p->commands[t->command].arg_count, p->refs_count);
+}
+
 bool plan_read_tunables(PlanReader *r)
 {
     for (uint32_t i = 0; i < r->p->tunables_count; i++) {
         if (!is_tunable(r, &r->p->tunables[i])) {
             return plan_fail(r, "tunable %u of the plan is damaged", i);
+        }
+        if (!takes_own(r, &r->p->tunables[i])) {
+            return plan_fail(r, "tunable %u of the plan shares its candidates or types",
+                             i);
         }
     }
     return true;

@@ -105,11 +105,19 @@ static gxrt_status read_variant(gxrt_program *program, size_t index,
     }
     find_section(program, PLAN_ELF_EMU, index, &v->emu);
     find_section(program, PLAN_ELF_IMAGES, index, &v->images);
+    uint64_t rest =
+        v->images.size; /* images that shared bytes would be looked at again and again */
     for (uint32_t i = 0; i < v->plan.images_count; i++) {
-        if (!image_is_whole(v, &v->plan.images[i])) {
+        const PlanImage *m = &v->plan.images[i];
+        if (m->bytes > rest) {
+            return status_set(GXRT_INVALID_FILE, "%s: images for %s share their bytes",
+                              shown_path(program), target);
+        }
+        if (!image_is_whole(v, m)) {
             return status_set(GXRT_INVALID_FILE, "%s: an image for %s is cut off",
                               shown_path(program), target);
         }
+        rest -= m->bytes;
     }
     if (info->constant_bytes > program->constants.size) {
         return status_set(GXRT_INVALID_FILE, "%s: its constants are cut off",

@@ -388,6 +388,7 @@ static void test_one_communicator(void **state)
         Maker m;
         begin(&m);
         PlanClique other = m.b.cliques[0];
+        other.groups = plan_add_numbers(&m.b, (int64_t[]){2, 0, 1}, 3);
         plan_add_cliques(&m.b, &other, 1);
         start(&m, 0);
         reduce(&m, "sum.1", 1, 1, 0);

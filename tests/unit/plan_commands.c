@@ -352,7 +352,6 @@ static void test_collectives(void **state)
          "a collective with a damaged type"},
         {COMMAND(PERMUTE, index), OP_PERMUTE, OPS, operands},
         {COMMAND(PERMUTE, arg_count), 2, 1, operands},
-        {COMMAND(PERMUTE, arg_count), 4, 3, operands},
         {ARG(PERMUTE, 0, tag), PLAN_ARG_SLICE, PLAN_ARG_IMMEDIATE, "that is no slice"},
         {ARG(PERMUTE, 1, tag), PLAN_ARG_SLICE, PLAN_ARG_REPLICA, "that is no slice"},
         {ARG(PERMUTE, 0, tag), PLAN_ARG_SLICE, PLAN_ARG_NONE, fit},
@@ -370,6 +369,34 @@ static void test_collectives(void **state)
         {OP(OP_OTHER, clique), EACH_DEVICE, ALL_DEVICES, joined},
     };
     CHECK_LIMITS(make, limits);
+}
+
+/* A run of a table that two records name: reading a plan takes no more than linear time. */
+static void test_shared(void **state)
+{
+    (void)state;
+    expect_made(make);
+    const Limit limits[] = {
+        {COMMAND(ALONE, wait_count), 0, 1, "waits that are shared"},
+        {COMMAND(PERMUTE, arg_count), 2, 4, "arguments that are shared"},
+        {OP(OP_ALONE, dtypes), PLAN_NONE, dtypes, "a collective that shares its types"},
+        {OP(OP_ALONE, pair_count), 0, 4, "collective 5 of the plan shares its pairs"},
+    };
+    CHECK_LIMITS(make, limits);
+    PlanBuilder b;
+    make(&b);
+    const PlanCommand choice = {
+        .kind = PLAN_CONDITIONAL, .signal = PLAN_NONE, .index = branches, .count = 2};
+    const PlanArg arg = reads(selector);
+    plan_command(&b, &choice, &arg, 1);
+    expect_refused(&b, "a conditional that shares its branches");
+    plan_builder_deinit(&b);
+    make(&b);
+    const PlanClique clique = b.cliques[0];
+    for (int i = 0; i < 3; i++) /* more than there are numbers of any kind */
+        plan_add_cliques(&b, &clique, 1);
+    expect_refused(&b, "of the plan shares its groups");
+    plan_builder_deinit(&b);
 }
 
 /* Nothing of a collective need be there: it then only waits for the others. */
@@ -443,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_control),     cmocka_unit_test(test_host_calls),
         cmocka_unit_test(test_collectives), cmocka_unit_test(test_no_operand),
         cmocka_unit_test(test_cliques),     cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

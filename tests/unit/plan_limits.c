@@ -251,6 +251,36 @@ static void test_tuning(void **state)
     CHECK_LIMITS(make, limits);
 }
 
+/* Tunables of the same candidates, or of the same types. */
+static void test_shared_tunables(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        Maker m;
+        maker_plan(&m);
+        const PlanTunable other = m.b.tunables[i];
+        plan_add_tunables(&m.b, &other, 1);
+        expect_refused(&m.b, "tunable 2 of the plan shares its candidates or types");
+        plan_builder_deinit(&m.b);
+    }
+}
+
+/* Text of all kernels there is once. */
+static void test_two_texts(void **state)
+{
+    (void)state;
+    for (size_t texts = 1; texts <= 2; texts++) {
+        Maker m;
+        maker_plan(&m);
+        const PlanImage text = {.kernel = PLAN_NONE, .kind = PLAN_IMAGE_PTX};
+        for (size_t i = 0; i < texts; i++)
+            plan_add_images(&m.b, &text, 1);
+        expect_verdict(&m.b, "texts", texts,
+                       texts == 1 ? NULL : "more than one image of PTX");
+        plan_builder_deinit(&m.b);
+    }
+}
+
 /* Sections without which nothing can be read. */
 static void test_empty(void **state)
 {
@@ -620,6 +650,8 @@ int main(void)
         cmocka_unit_test(test_elf),
         cmocka_unit_test(test_tuning),
         cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_shared_tunables),
+        cmocka_unit_test(test_two_texts),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_size_dimensions),
         cmocka_unit_test(test_aliases),

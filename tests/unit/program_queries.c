@@ -123,6 +123,35 @@ static void test_cut_images(void **state)
     }
 }
 
+/* Images of the same bytes, which would be looked at again for each. */
+static void test_shared_images(void **state)
+{
+    enum { IMAGE_BYTES = 16 };
+    static const char section_bytes[2 * IMAGE_BYTES] = PLAN_TILEIR_MAGIC;
+    (void)state;
+    for (size_t count = 1; count <= 3; count++) {
+        Maker m;
+        size_t size;
+        gxrt_program *program = NULL;
+        maker_init(&m);
+        const PlanImage image = {.kernel = m.add,
+                                 .kind = PLAN_IMAGE_TILEIR,
+                                 .blocks = 1,
+                                 .bytes = IMAGE_BYTES};
+        for (size_t i = 0; i < count; i++)
+            plan_add_images(&m.b, &image, 1);
+        PlanElfSection section = {PLAN_ELF_IMAGES, section_bytes, sizeof section_bytes};
+        void *file = artefact_make(&m.b, &section, 1, &size);
+        gxrt_status st = gxrt_program_open_memory(file, size, &program);
+        assert_int_equal(st, count <= 2 ? GXRT_OK : GXRT_INVALID_FILE);
+        if (st != GXRT_OK)
+            assert_non_null(
+                strstr(gxrt_last_error(), "images for sm_90a share their bytes"));
+        gxrt_program_destroy(program);
+        free(file);
+    }
+}
+
 /* A session with memory of the host: each call fails once, and nothing is left; where it is the host's memory, the
  * message says how much. */
 static void test_host_memory(void **state)
@@ -158,9 +187,9 @@ static void test_host_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_images),      cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_cut_cubins),  cmocka_unit_test(test_cut_images),
-        cmocka_unit_test(test_host_memory),
+        cmocka_unit_test(test_images),        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_cut_cubins),    cmocka_unit_test(test_cut_images),
+        cmocka_unit_test(test_shared_images), cmocka_unit_test(test_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
