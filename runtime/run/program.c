@@ -227,14 +227,21 @@ static gxrt_status finish(gxrt_program *program, gxrt_program **out)
 
 static gxrt_status map_file(gxrt_program *program, const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a pipe it would wait */
     struct stat about;
-    if (file < 0 || fstat(file, &about) != 0 || S_ISDIR(about.st_mode)) {
-        int e = file < 0 ? errno : EISDIR;
+    if (file < 0 || fstat(file, &about) != 0) {
+        int e = errno;
         if (file >= 0) {
             close(file);
         }
         return status_set(GXRT_INVALID_FILE, "%s: %s", path, strerror(e));
+    }
+    if (!S_ISREG(about.st_mode)) {
+        close(file);
+        return status_set(GXRT_INVALID_FILE, "%s: %s", path,
+                          S_ISDIR(about.st_mode) ? strerror(EISDIR)
+                                                 : "this is no plain file");
     }
     if (about.st_size == 0) {
         close(file);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -138,8 +139,28 @@ static void test_open(void **state)
     expect(gxrt_program_open_memory(file, 0, &p), GXRT_INVALID_FILE, "no ELF file");
     assert_null(p);
     expect(gxrt_program_open("", &p), GXRT_INVALID_FILE, "No such file");
-    expect(gxrt_program_open("/dev/null", &p), GXRT_INVALID_FILE, "/dev/null");
+    expect(gxrt_program_open("/", &p), GXRT_INVALID_FILE, "/: Is a directory");
     gxrt_program_destroy(NULL);
+}
+
+/* Of a pipe that nobody writes, nothing is waited for. */
+static void test_no_plain_file(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"/dev/null", "/dev/zero"};
+    gxrt_program *p = program;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        expect(gxrt_program_open(devices[i], &p), GXRT_INVALID_FILE, "no plain file");
+        assert_null(p);
+    }
+    char folder[] = "/tmp/misuse-XXXXXX", pipe[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    expect(gxrt_program_open(pipe, &p), GXRT_INVALID_FILE, "no plain file");
+    assert_null(p);
+    unlink(pipe);
+    rmdir(folder);
 }
 
 /* Queries write no further than struct_size, and refuse what has none. */
@@ -830,14 +851,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),         cmocka_unit_test(test_open),
-        cmocka_unit_test(test_queries),       cmocka_unit_test(test_indices),
-        cmocka_unit_test(test_worlds),        cmocka_unit_test(test_callbacks),
-        cmocka_unit_test(test_options),       cmocka_unit_test(test_target),
-        cmocka_unit_test(test_runs),          cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_other_session), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_copies),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_fork),          cmocka_unit_test(test_tune),
-        cmocka_unit_test(test_tune_graphs),   cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_no_plain_file), cmocka_unit_test(test_queries),
+        cmocka_unit_test(test_indices),       cmocka_unit_test(test_worlds),
+        cmocka_unit_test(test_callbacks),     cmocka_unit_test(test_options),
+        cmocka_unit_test(test_target),        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_buffers),       cmocka_unit_test(test_other_session),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_tune),          cmocka_unit_test(test_tune_graphs),
+        cmocka_unit_test(test_gather),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
