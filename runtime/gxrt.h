@@ -324,12 +324,14 @@ typedef struct gxrt_session_options {
     const char
         *library_path; /* folder in which CUDA's libraries and libgxemu are looked for
                                  first; NULL: beside the program, ../lib, then the system's */
-    int exact_emulated_devices; /* n > 0: the emulator has n devices, whatever GXEMU_DEVICES
-                                   says; 0: GXEMU_DEVICES, or else as many as are needed */
+    int exact_emulated_devices; /* 1 to 64: the emulator has so many devices, whatever
+                                   GXEMU_DEVICES says; 0: GXEMU_DEVICES, or else as many as
+                                   are needed */
     uint32_t
         replicas; /* n > 0: run a program that was compiled for one device, and has no
                           collectives, as n replicas; 0: as it was compiled */
-    double timeout_seconds; /* collectives: how long to wait for a late rank; 0: 40 */
+    double timeout_seconds; /* collectives: how long to wait for a late rank: more than 0,
+                               INFINITY for ever; 0: 40 */
     const gxrt_streams *streams; /* NULL: the session makes its own */
     uint32_t
         max_channels; /* most that NCCL may use for a collective; 0: its default, and 32
@@ -345,7 +347,7 @@ typedef struct gxrt_session_options {
                    executions. 0: commands are queued one by one */
     double
         max_seconds; /* how long a call may take that waits for a device, before it fails with
-                           GXRT_DEVICE_FAILED; 0: as long as the device does. The session has
+                           GXRT_DEVICE_FAILED: more than 0; 0 and INFINITY: as long as the device does. The session has
                            failed then. A kernel that never ends cannot be ended but by the end
                            of the process: what it may use is kept when the session is destroyed */
 } gxrt_session_options;

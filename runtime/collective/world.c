@@ -215,10 +215,9 @@ gxrt_world_gather(gxrt_world *w, const void *bytes, size_t size, double seconds,
     if (!take || (size && !bytes)) {
         return status_set(GXRT_INVALID_ARGUMENT, "gxrt_world_gather: NULL argument");
     }
-    if (!(seconds >= 0)) {
-        return status_set(GXRT_INVALID_ARGUMENT,
-                          "gxrt_world_gather: %g s are no time to wait for the others",
-                          seconds);
+    gxrt_status st = wait_check_seconds("gxrt_world_gather", seconds);
+    if (st != GXRT_OK) {
+        return st;
     }
     if (!w || w->size == 1) {
         take(user, 0, bytes, size);
@@ -230,7 +229,7 @@ gxrt_world_gather(gxrt_world *w, const void *bytes, size_t size, double seconds,
                           "GXRT_STORE",
                           w->size);
     }
-    gxrt_status st = put_all(w, bytes, size, seconds);
+    st = put_all(w, bytes, size, seconds);
     for (uint32_t rank = 0; rank < w->size && st == GXRT_OK; rank++) {
         char *got = NULL;
         size_t got_size = 0;

@@ -474,7 +474,8 @@ static int run_session(void *context)
                                     .device = o->device,
                                     .world = world,
                                     .log = print_log,
-                                    .exact_emulated_devices = (int)o->devices,
+                                    .exact_emulated_devices =
+                                        o->devices ? (int)j->signature->devices : 0,
                                     .replicas = j->signature->replicas,
                                     .timeout_seconds = o->timeout,
                                     .allow_native = 1,

@@ -90,7 +90,13 @@ static gxrt_status initialise_cuda(const gxrt_session *s, size_t devices,
     if (cuda->emulated) {
         int exact = s->options.exact_emulated_devices;
         int needed = devices < INT_MAX ? (int)devices : INT_MAX;
-        cuda->emu_devices(exact > 0 ? exact : needed, exact > 0);
+        CUresult r = cuda->emu_devices(exact > 0 ? exact : needed, exact > 0);
+        if (exact > 0 && r != CUDA_SUCCESS) {
+            char why[256] = "";
+            cuda->emu_last_error(why, sizeof why);
+            return status_set(GXRT_INVALID_ARGUMENT,
+                              "gxrt_session_create: exact_emulated_devices: %s", why);
+        }
     }
     CUresult r = cuda->init(0);
     r = r == CUDA_SUCCESS ? cuda->device_count(out_available) : r;
@@ -228,11 +234,24 @@ static gxrt_status check_callbacks(const gxrt_session *s)
     return check_host_calls(s);
 }
 
-/* Not a number, and no time at all, mean the default. */
+static gxrt_status check_numbers(const gxrt_session_options *o)
+{
+    if (o->exact_emulated_devices < 0) {
+        return status_set(GXRT_INVALID_ARGUMENT,
+                          "gxrt_session_create: exact_emulated_devices is %d",
+                          o->exact_emulated_devices);
+    }
+    gxrt_status st =
+        wait_check_seconds("gxrt_session_create: timeout_seconds", o->timeout_seconds);
+    return st != GXRT_OK
+               ? st
+               : wait_check_seconds("gxrt_session_create: max_seconds", o->max_seconds);
+}
+
 static double timeout_of(double seconds)
 {
     enum { DEFAULT = 40, MOST = 1000000000 };
-    return !(seconds > 0) ? DEFAULT : seconds < MOST ? seconds : MOST;
+    return seconds == 0 ? DEFAULT : seconds < MOST ? seconds : MOST;
 }
 
 gxrt_status session_create(const gxrt_program *program,
@@ -251,6 +270,7 @@ gxrt_status session_create(const gxrt_program *program,
     s->nccl = nccl;
     s->generation = fork_generation();
     gxrt_status st = copy_options(options, &s->options);
+    st = st == GXRT_OK ? check_numbers(&s->options) : st;
     s->options.timeout_seconds = timeout_of(s->options.timeout_seconds);
     st = st == GXRT_OK ? check_callbacks(s) : st;
     st = st == GXRT_OK ? build_session(s) : st;

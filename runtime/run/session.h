@@ -291,6 +291,8 @@ gxrt_status wait_event(Device *d, const PlanCommand *c, CUevent event, uint32_t 
 bool is_same_stream(const Device *d, uint32_t a, uint32_t b);
 /* wait.c: waits that end where gxrt_session_options.max_seconds says so, with CUDA_ERROR_LAUNCH_TIMEOUT,
  * of which device_error knows. The device's context is current. */
+/* Refuses what is no time to wait, less than none and no number, of the caller's `what`. */
+gxrt_status wait_check_seconds(const char *what, double seconds);
 void wait_begin(Device *d); /* the time of an execution's call counts from here on */
 /* For what an execution has queued on a stream; where there is no limit, the driver's own wait follows. */
 CUresult wait_stream(Device *d, CUstream stream);

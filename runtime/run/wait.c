@@ -5,6 +5,13 @@
 #include "ir/base/clock.h"
 #include "runtime/run/session.h"
 
+gxrt_status wait_check_seconds(const char *what, double seconds)
+{
+    return seconds >= 0 ? GXRT_OK
+                        : status_set(GXRT_INVALID_ARGUMENT,
+                                     "%s: %g s are no time to wait", what, seconds);
+}
+
 /* Of seconds_now; 0: there is none, and the driver's own waits that follow are enough. */
 static double deadline_from_now(const Device *d)
 {

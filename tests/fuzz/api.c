@@ -239,7 +239,7 @@ static void *create_session(const uint8_t *at)
         .allocator = at[1] & 8 ? &refusing_allocator : NULL,
         .streams = at[1] & 16 ? &refusing_streams : NULL,
         .max_seconds = at[1] & 32   ? 5
-                       : at[1] & 64 ? -1
+                       : at[1] & 64 ? (at[2] % 16 == 14 ? -1 : 1000)
                                     : 0,
         .max_channels = at[1] & 128 ? at[3] : 0,
         .graphs = at[3] & 1};

@@ -1,6 +1,7 @@
 /* Wrong calls of every function of gxrt.h, on the emulator: NULL in place of each pointer, wrong sizes and
  * indices, what belongs to another session, wrong orders, several threads, a forked process. What
  * comes back is a status with text; nothing crashes, and the session goes on working. */
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -22,6 +23,8 @@
 #include "tests/unit/shared/refusing.h"
 
 enum { COUNT = EMU_FILE_COUNT, BYTES = EMU_FILE_BYTES, TRIPS = EMU_FILE_TRIPS };
+
+static const double no_time[] = {-1, -1e300, (double)NAN, -(double)INFINITY};
 
 static void *file;
 static size_t file_bytes;
@@ -389,18 +392,36 @@ static void test_options(void **state)
     refused(&options, GXRT_WRONG_DEVICE, "(the last is CUDA device 1048576)");
     options = options_of(UINT32_MAX);
     refused(&options, GXRT_WRONG_DEVICE, "needs 4294967295 devices");
-    static const double times[] = {-1, 1e300};
-    for (size_t i = 0; i < 4; i++) {
+    gxrt_session_destroy(NULL);
+}
+
+static void test_option_numbers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof no_time / sizeof *no_time; i++) {
+        gxrt_session_options options = options_of(0);
+        options.timeout_seconds = no_time[i];
+        refused(&options, GXRT_INVALID_ARGUMENT, "timeout_seconds: ");
         options = options_of(0);
-        options.timeout_seconds = i < 2    ? times[i]
-                                  : i == 2 ? (double)NAN
-                                           : (double)INFINITY;
-        gxrt_status st = gxrt_session_create(program, &options, &s);
-        if (st != GXRT_INVALID_ARGUMENT)
-            ok(st);
+        options.max_seconds = no_time[i];
+        refused(&options, GXRT_INVALID_ARGUMENT, "max_seconds: ");
+    }
+    const double times[] = {0, 1e-300, 1e300, (double)INFINITY};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        gxrt_session *s = NULL;
+        gxrt_session_options options = options_of(0);
+        options.timeout_seconds = times[i];
+        options.max_seconds = i == 1 ? 60 : times[i];
+        ok(gxrt_session_create(program, &options, &s));
         gxrt_session_destroy(s);
     }
-    gxrt_session_destroy(NULL);
+    static const int wrong[] = {-1, INT_MIN, 65, 1 << 30};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        gxrt_session_options options = options_of(0);
+        options.exact_emulated_devices = wrong[i];
+        refused(&options, GXRT_INVALID_ARGUMENT,
+                wrong[i] < 0 ? "exact_emulated_devices is -" : "has 1 to 64 devices");
+    }
 }
 
 static void test_target(void **state)
@@ -657,7 +678,6 @@ static void test_gather(void **state)
     ok(gxrt_world_create(0, 1, NULL, &one));
     ok(gxrt_world_create(1, 2, NULL, &two));
     gxrt_world *worlds[] = {NULL, one, two};
-    const double no_time[] = {-1, -1e300, (double)NAN, -(double)INFINITY};
     for (size_t i = 0; i < 3; i++) {
         gxrt_world *w = worlds[i];
         invalid(gxrt_world_gather(w, "x", 1, 1, NULL, &got), words);
@@ -850,16 +870,16 @@ static void test_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),         cmocka_unit_test(test_open),
-        cmocka_unit_test(test_no_plain_file), cmocka_unit_test(test_queries),
-        cmocka_unit_test(test_indices),       cmocka_unit_test(test_worlds),
-        cmocka_unit_test(test_callbacks),     cmocka_unit_test(test_options),
-        cmocka_unit_test(test_target),        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_buffers),       cmocka_unit_test(test_other_session),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_tune),          cmocka_unit_test(test_tune_graphs),
-        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_words),          cmocka_unit_test(test_open),
+        cmocka_unit_test(test_option_numbers), cmocka_unit_test(test_no_plain_file),
+        cmocka_unit_test(test_queries),        cmocka_unit_test(test_indices),
+        cmocka_unit_test(test_worlds),         cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_options),        cmocka_unit_test(test_target),
+        cmocka_unit_test(test_runs),           cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_other_session),  cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_copies),         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_fork),           cmocka_unit_test(test_tune),
+        cmocka_unit_test(test_tune_graphs),    cmocka_unit_test(test_gather),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
 /* Waits that end where max_seconds says so, on a fake device whose kernels need not end. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -148,7 +149,7 @@ static void test_loops(void **state)
 static void test_none(void **state)
 {
     (void)state;
-    const double limits[] = {0, -1, 1000};
+    const double limits[] = {0, (double)INFINITY, 1000};
     for (size_t i = 0; i < 3; i++) {
         Program p = predicate_program();
         gxrt_session *s = open_limited(&p, limits[i]);
