@@ -124,16 +124,11 @@ static gxrt_status upload_constants(Device *d)
 /* What a program keeps from run to run begins as zeros. */
 static gxrt_status clear_state(Device *d, CUdeviceptr at, uint64_t bytes)
 {
-    static const char zeros[64];
-    const gxrt_session *s = d->session;
-    CUresult r = CUDA_SUCCESS;
-    for (uint64_t done = 0; done < bytes && r == CUDA_SUCCESS; done += sizeof zeros) {
-        uint64_t n = bytes - done < sizeof zeros ? bytes - done : sizeof zeros;
-        r = s->cuda->copy_to_device(at + done, zeros, n, NULL);
-    }
-    r = r == CUDA_SUCCESS ? s->cuda->stream_synchronize(NULL) : r;
+    const CudaApi *cuda = d->session->cuda;
+    CUresult r = cuda->set_8(at, 0, bytes, NULL);
+    r = r == CUDA_SUCCESS ? cuda->stream_synchronize(NULL) : r;
     return r == CUDA_SUCCESS ? GXRT_OK
-                             : device_error(d, "cuMemcpyHtoDAsync", r, "clearing state");
+                             : device_error(d, "cuMemsetD8Async", r, "clearing state");
 }
 
 static bool is_owned(const PlanAllocation *a)

@@ -461,6 +461,28 @@ static void test_state(void **state)
     close_program(&p);
 }
 
+/* However much there is of it, the device clears it by one call. */
+static void test_large_state(void **state)
+{
+    static const uint64_t bytes[] = {64, 1 << 20};
+    int calls[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        Maker m;
+        maker_init(&m);
+        maker_allocation(&m, PLAN_STATE, 0, bytes[i]);
+        Program p = open_program(&m, "", 0);
+        gxrt_session *s;
+        fake_calls = 0;
+        assert_int_equal(session_create(p.program, NULL, &fake_api, NULL, NULL, &s),
+                         GXRT_OK);
+        calls[i] = fake_calls;
+        gxrt_session_destroy(s);
+        close_program(&p);
+    }
+    assert_int_equal(calls[0], calls[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,7 +491,7 @@ int main(void)
         cmocka_unit_test(test_cubin),       cmocka_unit_test(test_best_variant),
         cmocka_unit_test(test_descriptors), cmocka_unit_test(test_unequal_devices),
         cmocka_unit_test(test_one_fails),   cmocka_unit_test(test_fills),
-        cmocka_unit_test(test_state),
+        cmocka_unit_test(test_state),       cmocka_unit_test(test_large_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
