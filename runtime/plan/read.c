@@ -8,7 +8,7 @@
 #include "runtime/plan/launch_limits.h"
 #include "runtime/plan/read.h"
 
-enum { MAX_SECTIONS = 1024, MAX_DEVICES = 1 << 20, MAX_RANK = 64 };
+enum { MAX_SECTIONS = 1024, MAX_DEVICES = 1 << 20, MAX_RANK = 64, MAX_TYPE_NAME = 31 };
 
 bool plan_fail(PlanReader *r, const char *format, ...)
 {
@@ -292,11 +292,17 @@ static bool read_slices(PlanReader *r)
     return true;
 }
 
+/* Some characters, and not many: names of types are compared for each value. */
+static bool is_type_name(const PlanReader *r, uint32_t string)
+{
+    return plan_is_string(r, string) && r->p->strings[string] &&
+           strnlen(r->p->strings + string, MAX_TYPE_NAME + 1) <= MAX_TYPE_NAME;
+}
+
 static bool read_shape(PlanReader *r, const PlanValue *v)
 {
     const Plan *p = r->p;
-    if (!plan_is_string(r, v->name) || !plan_is_string(r, v->dtype) ||
-        !p->strings[v->dtype] || v->rank > MAX_RANK ||
+    if (!plan_is_string(r, v->name) || !is_type_name(r, v->dtype) || v->rank > MAX_RANK ||
         !plan_in_table(v->dims, 2 * v->rank, p->numbers_count) || v->element_bits == 0 ||
         v->element_bits > 128) {
         return false;

@@ -174,6 +174,20 @@ static void test_values(void **state)
     CHECK_LIMITS(make, limits);
 }
 
+static void test_type_names(void **state)
+{
+    static const char name[] = "a_type_with_32_characters_in_all";
+    (void)state;
+    for (uint32_t more = 0; more < 2; more++) { /* without its first character */
+        Maker m;
+        maker_plan(&m);
+        m.b.arguments[0].dtype = plan_string(&m.b, name) + 1 - more;
+        expect_verdict(&m.b, "characters", 31 + more,
+                       more ? "argument 0 of the plan is damaged" : NULL);
+        plan_builder_deinit(&m.b);
+    }
+}
+
 static void test_commands(void **state)
 {
     static const char loop[] = "loop 0 of the plan is damaged", fill[] = "a fill without";
@@ -650,6 +664,7 @@ int main(void)
         cmocka_unit_test(test_elf),
         cmocka_unit_test(test_tuning),
         cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_type_names),
         cmocka_unit_test(test_shared_tunables),
         cmocka_unit_test(test_two_texts),
         cmocka_unit_test(test_shapes),
