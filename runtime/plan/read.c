@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/limits.h"
 #include "runtime/plan/launch_limits.h"
 #include "runtime/plan/read.h"
 
-enum { MAX_SECTIONS = 1024, MAX_DEVICES = 1 << 20, MAX_RANK = 64, MAX_TYPE_NAME = 31 };
+enum { MAX_SECTIONS = 1024, MAX_RANK = 64, MAX_TYPE_NAME = 31 };
 
 bool plan_fail(PlanReader *r, const char *format, ...)
 {
@@ -192,7 +193,7 @@ static bool read_info(PlanReader *r)
         return plan_fail(r, "the plan's target is damaged");
     }
     if (plan_multiply(info->replicas, info->partitions) == 0 ||
-        plan_multiply(info->replicas, info->partitions) > MAX_DEVICES) {
+        plan_multiply(info->replicas, info->partitions) > MODULE_DEVICES_MOST) {
         return plan_fail(r, "the plan is for %u replicas and %u partitions",
                          info->replicas, info->partitions);
     }
