@@ -69,9 +69,9 @@ const Shape *infer_fft(InferContext *cx, const Instruction *inst)
         bool last = i + 1 == length.count;
         int64_t n = length.data[i];
         int64_t wanted = last && type == FFT_IRFFT && n > 0 ? n / 2 + 1 : n;
-        bool fixed =
-            type == FFT_RFFT || type == FFT_IRFFT; /* else the operand's size counts */
-        if (n < 0 || (fixed && !infer_same_size(s->dims[d], wanted)))
+        bool is_nothing = /* sums of no elements, whatever there is */
+            n == 0 && (type == FFT_FFT || type == FFT_IFFT);
+        if (n < 0 || (!is_nothing && !infer_same_size(s->dims[d], wanted)))
             return infer_error(cx, inst, "fft_length=%s does not fit dimension %u of %s",
                                infer_ints_text(cx, length), d, infer_text(cx, s));
         if (last && type == FFT_RFFT)

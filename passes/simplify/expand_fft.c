@@ -456,9 +456,7 @@ static Instruction *fft(Rewriter *r, Instruction *inst)
     for (uint32_t i = 0; i < length.count; i++) {
         if (length.data[i] == 0)
             return rw_splat(r, inst->shape, 0.0);
-        bool halved = type == FFT_IRFFT && i + 1 == length.count;
-        if (length.data[i] > INT32_MAX ||
-            (!halved && s->dims[s->rank - length.count + i] != length.data[i]))
+        if (length.data[i] > INT32_MAX)
             return NULL;
     }
     if (length.count == 1 && length.data[0] > 1 &&
