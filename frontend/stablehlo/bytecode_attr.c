@@ -553,11 +553,20 @@ static const MlirAttr *vhlo_attr(Bytecode *b, ByteReader *r)
     }
 }
 
+/* MLIR's own integers have no sign: they are read as signed. */
+static DType unsigned_of(DType t)
+{
+    char name[8];
+    DType made;
+    int length = snprintf(name, sizeof name, "u%s", dtype_name(t) + 1);
+    return dtype_from_name(name, (size_t)length, &made) ? made : t;
+}
+
 /* Storage and expressed type, a scale and a zero point, or as many as the axis is long. */
 static const MlirType *quantized_type(Bytecode *b, ByteReader *r, bool per_axis)
 {
     Quantized *q = ARENA_NEW(b->arena, Quantized);
-    bytes_varint(r); /* flags: whether stored numbers are signed, as the type says */
+    bool is_signed = (bytes_varint(r) & 1) != 0; /* flags: the type does not say it */
     const MlirType *storage = take_type(b, r), *expressed = take_type(b, r);
     if (storage == NULL || expressed == NULL)
         return NULL;
@@ -565,10 +574,14 @@ static const MlirType *quantized_type(Bytecode *b, ByteReader *r, bool per_axis)
         !dtype_is_integer(storage->shape->dtype) ||
         !dtype_is_float(expressed->shape->dtype))
         return bytecode_error(b, "a quantised type stores integers for floats");
-    *q = (Quantized){.storage = storage->shape->dtype,
-                     .expressed = expressed->shape->dtype,
-                     .axis = -1,
-                     .count = 1};
+    DType stored = storage->shape->dtype;
+    int64_t least, most;
+    if (!is_signed)
+        stored = unsigned_of(stored);
+    if (!mlir_storage_range(stored, &least, &most))
+        return bytecode_error(b, "a quantised type stores integers of at most 32 bits");
+    *q = (Quantized){
+        .storage = stored, .expressed = expressed->shape->dtype, .axis = -1, .count = 1};
     double *scales = ARENA_NEW(b->arena, double);
     int64_t *zeros = ARENA_NEW(b->arena, int64_t);
     if (per_axis) {
@@ -588,8 +601,11 @@ static const MlirType *quantized_type(Bytecode *b, ByteReader *r, bool per_axis)
         q->min = bytes_signed(r);
         q->max = bytes_signed(r);
     }
-    if (zero_count != q->count || q->min >= q->max)
+    if (zero_count != q->count)
         return bytecode_error(b, "a quantised type has a zero point for each scale");
+    if (q->min < least || q->max > most || q->min >= q->max)
+        return bytecode_error(b, "a quantised type stores numbers that %s does not hold",
+                              dtype_name(stored));
     q->scales = scales;
     q->zero_points = zeros;
     return mlir_quantized(b->arena, b->intern, q);

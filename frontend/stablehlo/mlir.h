@@ -76,6 +76,8 @@ const MlirType *mlir_parse_type(Arena *a, Intern *t, const char *text, size_t le
 /* What stands in !quant.uniform<...>; NULL: that is no quantised type. */
 const Quantized *mlir_parse_quantized(Arena *a, const char *text, size_t length);
 const MlirType *mlir_quantized(Arena *a, Intern *t, const Quantized *q);
+/* The numbers that a quantised type's storage holds; false: nothing is stored in this type. */
+bool mlir_storage_range(DType storage, int64_t *least, int64_t *most);
 
 /* -- attributes ---------------------------------------------------------------------------- */
 

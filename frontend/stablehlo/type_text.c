@@ -63,33 +63,41 @@ static bool take_double(Cursor *c, double *out)
     return number_parse_double(from, (size_t)(c->at - from), out);
 }
 
-static bool take_dtype(Cursor *c, DType *out, bool *is_index)
+/* The name of an element type. */
+static size_t take_word(Cursor *c, const char **word)
 {
     skip_space(c);
-    const char *from = c->at;
+    *word = c->at;
     while (c->at < c->end &&
            ((*c->at >= '0' && *c->at <= '9') || (*c->at >= 'a' && *c->at <= 'z') ||
             (*c->at >= 'A' && *c->at <= 'Z')))
         c->at++;
-    *out = mlir_dtype(from, (size_t)(c->at - from), is_index);
+    return (size_t)(c->at - *word);
+}
+
+static bool take_dtype(Cursor *c, DType *out, bool *is_index)
+{
+    const char *word;
+    size_t length = take_word(c, &word);
+    *out = mlir_dtype(word, length, is_index);
     return *out != DT_INVALID;
 }
 
 /* -- quantised elements -------------------------------------------------------------------- */
 
-/* i8<-127:127>, i8 */
+/* i8<-127:127>, i8, ui8, and u8 as MLIR prints it */
 static bool take_storage(Cursor *c, Quantized *q)
 {
-    bool is_index;
-    if (!take_dtype(c, &q->storage, &is_index) || is_index)
+    bool is_index = false;
+    const char *word;
+    size_t length = take_word(c, &word);
+    if (length == 0 || word[0] != 'u' || !dtype_from_name(word, length, &q->storage))
+        q->storage = mlir_dtype(word, length, &is_index);
+    int64_t least, most;
+    if (is_index || !mlir_storage_range(q->storage, &least, &most))
         return false;
-    DTypeClass class = dtype_info[q->storage].class;
-    unsigned bits = dtype_info[q->storage].bits;
-    if ((class != DTC_SINT && class != DTC_UINT) || bits > 32)
-        return false;
-    q->min = class == DTC_SINT ? -(INT64_C(1) << (bits - 1)) : 0;
-    q->max = q->min + (INT64_C(1) << bits) - 1;
-    int64_t least = q->min, most = q->max;
+    q->min = least;
+    q->max = most;
     if (!take(c, "<"))
         return true;
     return take_int(c, &q->min) && take(c, ":") && take_int(c, &q->max) && take(c, ">") &&

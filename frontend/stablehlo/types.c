@@ -30,6 +30,16 @@ const MlirType *mlir_quantized(Arena *a, Intern *t, const Quantized *q)
     return type;
 }
 
+bool mlir_storage_range(DType storage, int64_t *least, int64_t *most)
+{
+    unsigned bits = dtype_info[storage].bits;
+    if (!dtype_is_integer(storage) || bits > 32)
+        return false;
+    *least = dtype_is_signed(storage) ? -(INT64_C(1) << (bits - 1)) : 0;
+    *most = *least + (INT64_C(1) << bits) - 1;
+    return true;
+}
+
 const MlirType *mlir_token(Arena *a, Intern *t)
 {
     return type_new(a, MLIR_TOKEN, shape_token(t));
@@ -147,8 +157,8 @@ static void print_element(Text *out, const MlirType *type)
     DType t = type->shape->dtype;
     const char *name = dtype_name(t);
     if (type->quantized != NULL) {
-        text_printf(out, "!quant.uniform<i%u:%s>", dtype_info[t].bits,
-                    dtype_name(type->quantized->expressed));
+        text_printf(out, "!quant.uniform<%c%u:%s>", dtype_is_unsigned(t) ? 'u' : 'i',
+                    dtype_info[t].bits, dtype_name(type->quantized->expressed));
     } else if (type->is_index) {
         text_string(out, "index");
     } else if (t == DT_PRED) {

@@ -1,6 +1,8 @@
 // Quantised types are their stored integers; what computes does it on the numbers that are meant.
 // RUN: %gxc --emit=hlo --passes=none %s | FileCheck %s
 // RUN: %gxrun %s --device=ref | FileCheck %s --check-prefix=OUT
+// RUN: sed 's/i8:f32, 0.5:3>/u8:f32, 0.5:3>/g' %s | %gxrun - --device=ref | FileCheck %s --check-prefix=UNSIGNED
+// RUN: sed 's/i8:f32, 0.5:3>/ui8:f32, 0.5:3>/g' %s | %gxrun - --device=ref | FileCheck %s --check-prefix=UNSIGNED
 
 // CHECK: ENTRY %main () -> (s8[4], f32[4], s8[4], s8[2,2], s32[2,2])
 module @quantized {
@@ -30,3 +32,8 @@ module @quantized {
 // OUT: result 3 s8[2,2]{{.*}}  1, 0, -1, 30
 // reals 0, 1.5, -1, 62: [-1.5, 93; -62, 3842.5] by 0.25
 // OUT: result 4 s32[2,2]{{.*}}  -6, 372, -248, 15370
+
+// 200 + 3 is what 8 bits without a sign hold: 100 again; 0, 3, -1.5 (the least that is stored), 126, kept within -5 to 5
+// UNSIGNED: result 0 u8[4]{{.*}}  3, 6, 1, 203
+// UNSIGNED: result 1 f32[4]{{.*}}  0, 1.5, -1, 100
+// UNSIGNED: result 2 s8[4]{{.*}}  0, 3, -2, 5
