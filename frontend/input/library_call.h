@@ -16,6 +16,7 @@ typedef struct Call {
     json_t *config;      /* the object inside of the backend_config; borrowed */
     uint32_t next;       /* operand */
     const char *trouble; /* text in the module's arena */
+    bool is_unsupported; /* the trouble is gxc's */
     bool is_left;        /* a form that is not read: it stays a call by name */
 } Call;
 

@@ -1,6 +1,7 @@
 /* See library_calls.h. */
 #include "frontend/input/library_calls.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "frontend/input/library_call.h"
@@ -120,6 +121,13 @@ Instruction *call_as(Call *c, Instruction *x, DType t)
 
 Instruction *call_times(Call *c, Instruction *x, double factor)
 {
+    DType t = x->shape->dtype;
+    if (dtype_is_integer(t) && (factor != trunc(factor) || fabs(factor) > INT32_MAX)) {
+        c->is_unsupported = c->trouble == NULL;
+        call_fail(c, arena_printf(c->r.m->arena, "a result of %s times %g", dtype_name(t),
+                                  factor));
+        return x;
+    }
     return factor == 1 ? x
                        : rw_binary(&c->r, OP_MULTIPLY, x->shape, x,
                                    rw_splat(&c->r, x->shape, factor));
@@ -428,15 +436,16 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
               .inst = inst,
               .shape =
                   shape_leaf_count(inst->shape) != 0 ? shape_leaf(inst->shape, 0) : NULL};
-    json_t *root = text.length != 0 ? json_loadb(text.data, text.length, 0, NULL) : NULL;
+    json_error_t error;
+    json_t *root =
+        text.length != 0 ? json_loadb(text.data, text.length, 0, &error) : NULL;
     c.config = json_object_get(root, target->config);
     Instruction *result = NULL;
-    if (target->needs_config && !json_is_object(c.config)) {
-        json_decref(root);
-        return inst;
-    }
     if (text.length != 0 && root == NULL)
-        c.trouble = "its backend_config is no JSON";
+        c.trouble =
+            arena_printf(m->arena, "its backend_config is no JSON: %s", error.text);
+    else if (target->needs_config && !json_is_object(c.config))
+        c.is_left = true;
     else if (c.shape == NULL)
         c.trouble = "its result is an empty tuple";
     else if (target->is_whole || has_form(&c))
@@ -450,7 +459,9 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
     if (c.is_left)
         return inst;
     if (c.trouble != NULL) {
-        diag_error(m->diag, inst->span, "%s: %s", target->name, c.trouble);
+        void (*report)(Diag *, Span, const char *, ...) =
+            c.is_unsupported ? diag_unsupported : diag_error;
+        report(m->diag, inst->span, "%s: %s", target->name, c.trouble);
         return NULL;
     }
     return target->is_whole ? result : with_workspace(&c, result);

@@ -83,6 +83,7 @@ static const char *const missing_forms[][2] = {
     {"custom-call",
      "eigenvalues of matrices that are not Hermitian and Schur's form; calls back into "
      "Python, kernels of Triton and Mosaic"},
+    {"cuBLAS, cuDNN by name", "factors of integers that are no integers of 32 bits"},
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that do not begin in one computation; transfers to the host"},
