@@ -185,13 +185,15 @@ bool codegen_fits(const Module *m)
     Computations programs = module_programs(m, scratch);
     for (uint32_t i = 0; i < programs.count; i++)
         in_memory[programs.data[i]->id] = true;
-    const Instruction *first = NULL;
+    const Instruction *first = NULL; /* of those that have a position, if any has */
     const char *why = NULL;
-    for (const Computation *comp = comp_first(m); comp && !why; comp = comp_next(comp)) {
-        for (const Instruction *inst = inst_first(comp); inst && !why;
-             inst = inst_next(inst)) {
-            why = misfit(m->arena, inst->shape, in_memory[comp->id]);
-            first = inst;
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            if (first != NULL && (first->span.end != 0 || inst->span.end == 0))
+                continue;
+            const char *misfits = misfit(m->arena, inst->shape, in_memory[comp->id]);
+            first = misfits != NULL ? inst : first;
+            why = misfits != NULL ? misfits : why;
         }
     }
     arena_destroy(scratch);

@@ -205,9 +205,11 @@ static void walk_async_done(Walk *w, const Instruction *done)
 
 static void walk(Walk *w, const Computation *comp)
 {
-    if (++w->depth > NESTING_MOST)
+    if (++w->depth > NESTING_MOST) {
+        escape_innermost()->at = comp->span;
         escape_throw(ESCAPE_UNSUPPORTED, "computations nested more than %d deep",
                      NESTING_MOST);
+    }
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (inst->op == OP_PARAMETER || inst->op == OP_CONSTANT ||
             custom_call_is_new_buffer(inst)) /* it is there when it is used */

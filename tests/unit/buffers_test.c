@@ -365,7 +365,7 @@ static void depth_of_calls(void **state)
     (void)state;
     Arena *a = arena_create();
     refused("1000", nested(a, 1000), NULL, NULL);
-    refused("1001", nested(a, 1001), "computations nested more than 1000 deep", NULL);
+    refused("1001", nested(a, 1001), "computations nested more than 1000 deep", "n1 {");
     arena_destroy(a);
 }
 
