@@ -74,7 +74,10 @@ static void list_settings(List *l)
 /* Forms of opcodes that are supported otherwise. */
 static const char *const missing_forms[][2] = {
     {"stochastic-convert", "to floats"},
+    {"more than 64 dimensions", "of one array"},
+    {"more than 64 loops", "and branches inside of each other, or more than 1000 calls"},
     {"more than 64 arrays", "in one reduce, reduce-window, scatter or sort"},
+    {"rng-bit-generator", "states of other than 16 bytes, or for philox 24"},
     {"reducers, comparators, combiners",
      "that hold sort, scatter, select-and-scatter, "
      "topk, rng, collectives, custom calls, or "
@@ -100,20 +103,40 @@ static const char *const missing_forms[][2] = {
      "scaled-dot in a fusion for it is done by cuBLASLt, or by a kernel of our own"},
 };
 
+typedef struct Names {
+    char text[1024];
+    size_t at;
+} Names;
+
+static void add_name(Names *n, const char *name)
+{
+    if (n->at < sizeof n->text)
+        n->at += (size_t)snprintf(n->text + n->at, sizeof n->text - n->at, " %s", name);
+}
+
 /* Opcodes that only know arrays of fixed size. */
 static void list_without_sizes(List *l)
 {
     const uint32_t known =
         OPF_SIZES | OPF_DENSE | OPF_ELEMENTWISE | OPF_EFFECT | OPF_ASYNC_DONE;
-    char names[1024] = "";
-    size_t at = 0;
+    Names names = {0};
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_info[op].arity != 0 && op_info[op].eval != NULL &&
-            !op_is((OpCode)op, known) && at < sizeof names)
-            at +=
-                (size_t)snprintf(names + at, sizeof names - at, " %s", op_info[op].name);
+            !op_is((OpCode)op, known))
+            add_name(&names, op_info[op].name);
     }
-    add_row(l, "<=n", NULL, "operands of dynamic size of:%s", names);
+    add_row(l, "<=n", NULL, "operands of dynamic size of:%s", names.text);
+}
+
+/* Floats without infinities of their own. */
+static void list_without_precision(List *l)
+{
+    Names names = {0};
+    for (int t = DT_INVALID + 1; t < DT_TUPLE; t++) {
+        if (dtype_info[t].class == DTC_FLOAT && dtype_info[t].special != SPECIAL_IEEE)
+            add_name(&names, dtype_info[t].name);
+    }
+    add_row(l, op_info[OP_REDUCE_PRECISION].name, NULL, "of:%s", names.text);
 }
 
 /* What is missing shows in the tables themselves - no evaluator, or a kind that codegen turns
@@ -133,6 +156,7 @@ static void list_unsupported(List *l)
     for (size_t i = 0; i < sizeof missing_forms / sizeof *missing_forms; i++)
         add_row(l, missing_forms[i][0], NULL, "%s", missing_forms[i][1]);
     list_without_sizes(l);
+    list_without_precision(l);
 }
 
 /* Lines whose first word is the name. */
