@@ -168,7 +168,7 @@ pretty:
                                     { region_begin(r, @4, REGION_GIVEN); }
         region types_tail
   ;
-pretty_name: OP                     { op_name(r, @1); } ;
+pretty_name: OP                     { op_pretty(r, @1); } ;
 manual:
     MANUAL                          { op_name(r, @1); }
   | NAMED                           { op_name(r, @1); }
@@ -392,9 +392,9 @@ static int yyreport_syntax_error(const yypcontext_t *cx, MlirReader *r)
         snprintf(seen, sizeof seen, "'%.*s%s'", (int)(seen_length < 40 ? seen_length : 40),
                  r->text + span->begin, seen_length > 40 ? "..." : "");
     if (length != 0)
-        diag_error(r->diag, *span, "expects %s, but sees %s", text, seen);
+        op_error(r, *span, "expects %s, but sees %s", text, seen);
     else
-        diag_error(r->diag, *span, "unexpected %s", seen);
+        op_error(r, *span, "unexpected %s", seen);
     return 0;
 }
 

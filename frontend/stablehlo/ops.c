@@ -1,4 +1,7 @@
 /* Actions of the grammar of MLIR's text, second half: operations and their regions. */
+#include <stdarg.h>
+
+#include "frontend/stablehlo/convert.h"
 #include "frontend/stablehlo/reader.h"
 
 #include "frontend/stablehlo/mlir.tab.h"
@@ -34,6 +37,29 @@ void op_name(MlirReader *r, Span name)
     form_top(r)->name = name;
 }
 
+void op_pretty(MlirReader *r, Span name)
+{
+    op_name(r, name);
+    form_top(r)->is_pretty = true;
+}
+
+void op_error(MlirReader *r, Span at, const char *format, ...)
+{
+    for (size_t i = 0; i < r->forms.count && !r->is_refused; i++) {
+        const MlirForm *form = &r->forms.data[i];
+        const char *name = form->is_pretty ? read_name(r, form->name) : NULL;
+        r->is_refused = name != NULL && op_row(name) == NULL;
+        if (r->is_refused)
+            diag_unsupported(r->diag, form->name, "the operation %s", name);
+    }
+    if (r->is_refused)
+        return;
+    va_list args;
+    va_start(args, format);
+    diag_error(r->diag, at, "%s", arena_vprintf(r->scratch, format, args));
+    va_end(args);
+}
+
 void op_item(MlirReader *r, const char *name, const MlirAttr *value)
 {
     STACK_PUSH(r, r->items, ((MlirItem){name, value}));
@@ -48,7 +74,7 @@ void op_operand(MlirReader *r, Span at)
 void op_separated(MlirReader *r, Span at)
 {
     if (form_top(r)->after_value)
-        diag_error(r->diag, at, "expects ',' before this");
+        op_error(r, at, "expects ',' before this");
 }
 
 void op_result(MlirReader *r, Span name, Span count)
@@ -215,17 +241,17 @@ static const MlirType *top_types(const MlirReader *r, const MlirForm *form, uint
 static void check_operands(MlirReader *r, const MlirForm *form, const MlirOp *op)
 {
     if (op->operand_count != form->input_count) {
-        diag_error(r->diag, op->span, "%s has %u operands, but %u types of operands",
-                   op->name, op->operand_count, form->input_count);
+        op_error(r, op->span, "%s has %u operands, but %u types of operands", op->name,
+                 op->operand_count, form->input_count);
         return;
     }
     for (uint32_t i = 0; i < op->operand_count; i++) {
         const MlirType *said = top_types(r, form, i), *is = op->operands[i]->type;
         if (mlir_type_equal(said, is) || op->operands[i]->region == NULL)
             continue;
-        diag_error(r->diag, op->span, "operand %u of %s is %s, but was defined as %s", i,
-                   op->name, mlir_type_text(r->scratch, said),
-                   mlir_type_text(r->scratch, is));
+        op_error(r, op->span, "operand %u of %s is %s, but was defined as %s", i,
+                 op->name, mlir_type_text(r->scratch, said),
+                 mlir_type_text(r->scratch, is));
     }
 }
 
@@ -242,9 +268,8 @@ static void take_results(MlirReader *r, MlirForm *form, MlirOp *op)
     for (size_t i = form->result_mark; i < r->results.count; i++) {
         const MlirResult *result = &r->results.data[i];
         if (named + result->count > op->result_count) {
-            diag_error(r->diag, result->name,
-                       "%s has %u results, but here are names for %u", op->name,
-                       op->result_count, named + result->count);
+            op_error(r, result->name, "%s has %u results, but here are names for %u",
+                     op->name, op->result_count, named + result->count);
             break;
         }
         read_define(r, result->name, &op->results[named], result->count);

@@ -254,7 +254,7 @@ static void find_types(MlirReader *r, const char *name)
         for (uint32_t i = 0; i < form->input_count; i++)
             STACK_PUSH(r, r->types, r->types.data[form->type_mark]);
     } else if (form->type_count != 1) {
-        diag_error(r->diag, form->name, "expects one type, or (operands) -> results");
+        op_error(r, form->name, "expects one type, or (operands) -> results");
     }
 }
 
@@ -285,8 +285,7 @@ void pretty_finish(MlirReader *r)
             item.name != NULL ? item.name : arena_printf(r->scratch, "%zu", position++);
         const char *attribute = attribute_name(r, name, key);
         if (item.name == NULL && attribute == key)
-            diag_error(r->diag, item.value->span, "unexpected in the pretty form of %s",
-                       name);
+            op_error(r, item.value->span, "unexpected in the pretty form of %s", name);
         else
             read_entry(r, attribute, typed(r, item.value));
     }

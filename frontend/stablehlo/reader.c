@@ -437,7 +437,7 @@ MlirValue *read_value(MlirReader *r, Span at)
         return &name->value[number];
     }
     if (name->value == NULL)
-        diag_error(r->diag, at, "use of undeclared value %.*s", (int)length, text);
+        op_error(r, at, "use of undeclared value %.*s", (int)length, text);
     else
         diag_error(r->diag, at, "%.*s: the operation has %u results", (int)length, text,
                    name->value_count);

@@ -57,6 +57,7 @@ typedef struct MlirForm {
     size_t operand_mark, init_mark, item_mark, entry_mark, region_mark, argument_mark,
         result_mark, type_mark, function_mark;
     bool has_types, has_arrow;        /* what stands behind ':' */
+    bool is_pretty;                   /* a name without quotes, in no rule of its own */
     bool after_value;                 /* of a pretty form: the last item was a value */
     Span comma;                       /* the last one */
     uint32_t input_count, type_count; /* of the types: operands', then results' */
@@ -80,6 +81,7 @@ struct MlirReader {
     char *scanned;     /* its copy of the text */
     bool in_name[256]; /* the bytes of words */
     uint32_t depth;
+    bool is_refused; /* there is an operation that op_error does not know */
     MlirFile *file;
     TypeMemo *memo; /* open addressing */
     size_t memo_capacity, memo_count;
@@ -142,6 +144,10 @@ void read_forget(MlirReader *r, size_t hidden_mark); /* restores what was hidden
 /* -- ops.c: operations and regions --------------------------------------------------------- */
 void op_begin(MlirReader *r);
 void op_name(MlirReader *r, Span name);
+void op_pretty(MlirReader *r, Span name);
+/* What is wrong with the operation that is being read. Other dialects have pretty forms of their own: of an operation in one
+ * that nothing here knows, this says its name instead, and nothing of what comes of that. */
+void op_error(MlirReader *r, Span at, const char *format, ...) GXC_FORMAT(3, 4);
 void op_item(MlirReader *r, const char *name, const MlirAttr *value);
 void op_operand(MlirReader *r, Span at);
 void op_separated(MlirReader *r, Span at); /* a value or word: a comma stands before it */
