@@ -1,6 +1,7 @@
 /* Floats: f32 and f64, in which all narrower ones are computed, rounded once. */
 #include "codegen/scalar/scalar.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -78,27 +79,32 @@ static LLVMValueRef reciprocal(LLVMValueRef like, double c)
     return f_number(like, is_f64(like) ? 1 / c : (double)(1 / (float)c));
 }
 
-/* By a positive constant. The quotient's first guess q misses x by c q - x, which an fma has exactly, and another one
- * takes 1 / c times that away: the rounded quotient (P. Markstein, Computation of elementary functions on the IBM RISC
- * System/6000, 1990), but for |x| < 2^-100, where what is missed may be less than the least denormal, and for guesses that
- * are infinite. It leaves NaN of infinity, whose quotient q is. The sign of a zero stays: what is missed is +0 then. */
-static LLVMValueRef corrected_quotient(Kernel *k, LLVMValueRef x, double c)
+/* The nearest to x of -limit .. limit; one of them for NaN. */
+static LLVMValueRef within(Kernel *k, LLVMValueRef x, double limit)
 {
-    LLVMValueRef once = reciprocal(x, c), q = f_mul(k, x, once);
-    LLVMValueRef missed[] = {f_number(x, c), q, f_neg(k, x)};
-    LLVMValueRef better[] = {gx_intrinsic(k, "fma", missed, 3), f_neg(k, once), q};
-    LLVMValueRef exact = gx_intrinsic(k, "fma", better, 3);
-    return choose(k, f_compare(k, LLVMRealUNO, exact, exact), q, exact);
+    LLVMValueRef above = f_intrinsic2(k, "maxnum", x, f_number(x, -limit));
+    return f_intrinsic2(k, "minnum", above, f_number(x, limit));
 }
 
-/* What c makes larger is halved first: a guess may be infinite where the quotient is none. */
+/* The quotient's first guess q misses x by c q - x, which an fma has exactly, and another one takes 1 / c times that
+ * away: the rounded quotient (P. Markstein, Computation of elementary functions on the IBM RISC System/6000, 1990), but
+ * for |x| < 2^-100, where what is missed may be less than the least denormal. The sign of a zero stays: what is missed is
+ * +0 then. Infinity has NaN missed, and is its own quotient. A guess may be infinite where the quotient is none if c makes
+ * x larger: the greatest number, which is as near, stands for it, and misses infinitely much of infinity. To halve x
+ * instead would round what is denormal. */
 static LLVMValueRef divide_by_constant(Kernel *k, LLVMValueRef x, double c)
 {
+    bool makes_larger = fabs(c) < 1;
     LLVMValueRef y = c < 0 ? f_neg(k, x) : x;
-    if (fabs(c) >= 1)
-        return corrected_quotient(k, y, fabs(c));
-    y = f_mul(k, y, f_number(x, 0.5));
-    return f_mul(k, corrected_quotient(k, y, fabs(c)), f_number(x, 2));
+    LLVMValueRef once = reciprocal(x, fabs(c)), q = f_mul(k, y, once);
+    if (makes_larger)
+        q = within(k, q, is_f64(x) ? DBL_MAX : (double)FLT_MAX);
+    LLVMValueRef missed[] = {f_number(x, fabs(c)), q, f_neg(k, y)};
+    LLVMValueRef better[] = {gx_intrinsic(k, "fma", missed, 3), f_neg(k, once), q};
+    LLVMValueRef exact = gx_intrinsic(k, "fma", better, 3);
+    if (makes_larger)
+        return exact;
+    return choose(k, f_compare(k, LLVMRealUNO, exact, exact), q, exact);
 }
 
 /* A quotient of bf16 numbers is no nearer than 2^-17 of itself to where its rounding to bf16 changes, so that one
