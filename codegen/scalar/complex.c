@@ -477,19 +477,23 @@ LLVMValueRef complex_acosh(const ScalarCall *c)
 }
 
 /* Real part: log1p(4 x / ((1 - x)^2 + y^2)) / 4 for x >= 0, and odd; imaginary part: half the
- * angle of ((1 - x)(1 + x) - y^2, 2 y). */
+ * angle of ((1 - x)(1 + x) - y^2, 2 y). 2 y stays finite: its angle with an infinite y^2 is to be pi. */
 LLVMValueRef complex_atanh(const ScalarCall *c)
 {
     Kernel *k = c->k;
     Pair z = operand(c, 0);
     LLVMValueRef limit = f_number(z.re, is_f64(z.re) ? 0x1p500 : 0x1p60);
     LLVMValueRef x = f_intrinsic2(k, "minimum", f_abs(k, z.re), limit);
-    LLVMValueRef less = f_sub(k, f_number(x, 1), x), square = f_mul(k, z.im, z.im);
+    LLVMValueRef less = f_sub(k, f_number(x, 1), x);
+    LLVMValueRef most = f_number(x, is_f64(x) ? 0x1p1000 : 0x1p120);
+    LLVMValueRef y =
+        f_copysign(k, f_intrinsic2(k, "minimum", f_abs(k, z.im), most), z.im);
+    LLVMValueRef square = f_mul(k, y, y);
     LLVMValueRef size = f_add(k, f_mul(k, less, less), square);
     LLVMValueRef re = f_div(k, scaled(k, x, 4), size);
     re = scaled(k, scalar_math(k, "log1p", re), 0.25);
     LLVMValueRef across = f_sub(k, f_mul(k, less, plus(k, x, 1)), square);
-    LLVMValueRef im = scalar_math2(k, "atan2", scaled(k, z.im, 2), across);
+    LLVMValueRef im = scalar_math2(k, "atan2", scaled(k, y, 2), across);
     return result(c, (Pair){f_copysign(k, re, z.re), scaled(k, im, 0.5)});
 }
 
