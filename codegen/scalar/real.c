@@ -205,13 +205,17 @@ LLVMValueRef real_rsqrt(const ScalarCall *c)
                            : gx_reciprocal_root(c->k, c->x[0]);
 }
 
+/* By e^-|x|: e^-x would be infinite, and its quotient 0, where the result is denormal. A reciprocal of f64 and a product
+ * are cheaper than a quotient. */
 LLVMValueRef real_logistic(const ScalarCall *c)
 {
     Kernel *k = c->k;
-    LLVMValueRef one = f_number(c->x[0], 1);
-    LLVMValueRef e = scalar_math(k, "exp", f_neg(k, c->x[0]));
-    LLVMValueRef below = f_add(k, one, e);
-    return is_f64(one) ? f_div(k, one, below) : gx_near_quotient(k, one, below);
+    LLVMValueRef x = c->x[0], one = f_number(x, 1);
+    LLVMValueRef e = scalar_math(k, "exp", f_neg(k, f_abs(k, x)));
+    LLVMValueRef is_negative = f_compare(k, LLVMRealOLT, x, f_number(x, 0));
+    LLVMValueRef above = choose(k, is_negative, e, one), below = f_add(k, one, e);
+    return is_f64(x) ? f_mul(k, above, f_div(k, one, below))
+                     : gx_near_quotient(k, above, below);
 }
 
 /* -- questions -- */
