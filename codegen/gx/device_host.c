@@ -1,5 +1,5 @@
 /* libdevice on the host: rows of device.def replace what its functions use of NVIDIA's intrinsics
- * and assembly. */
+ * and assembly, and shifts get the results that they have there. */
 #include "codegen/gx/device_host.h"
 
 #include <string.h>
@@ -274,16 +274,40 @@ static const char *device_name(LLVMValueRef inst)
     return strncmp(name, "llvm.nvvm.", 10) == 0 ? name + 10 : NULL;
 }
 
+static bool is_variable_shift(LLVMValueRef inst)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    return (op == LLVMShl || op == LLVMLShr || op == LLVMAShr) &&
+           LLVMGetTypeKind(LLVMTypeOf(inst)) == LLVMIntegerTypeKind &&
+           !LLVMIsConstant(LLVMGetOperand(inst, 1));
+}
+
+/* What PTX gives: by the width or more, all bits leave. __nv_pow has such amounts; LLVM has no result for them, x86 takes
+ * them modulo the width. */
+static LLVMValueRef lower_shift(LLVMValueRef inst, LLVMBuilderRef b)
+{
+    LLVMOpcode op = LLVMGetInstructionOpcode(inst);
+    LLVMValueRef x = LLVMGetOperand(inst, 0), amount = LLVMGetOperand(inst, 1);
+    LLVMTypeRef type = LLVMTypeOf(inst);
+    LLVMValueRef last = LLVMConstInt(type, LLVMGetIntTypeWidth(type) - 1, 0);
+    LLVMValueRef leaves_some = LLVMBuildICmp(b, LLVMIntULE, amount, last, "");
+    amount = LLVMBuildSelect(b, leaves_some, amount, last, "");
+    LLVMValueRef v = LLVMBuildBinOp(b, op, x, amount, "");
+    return op == LLVMAShr ? v
+                          : LLVMBuildSelect(b, leaves_some, v, LLVMConstNull(type), "");
+}
+
 static void lower_block(LLVMBasicBlockRef block, LLVMBuilderRef b, LLVMModuleRef m)
 {
     LLVMValueRef inst = LLVMGetFirstInstruction(block), next;
     for (; inst; inst = next) {
         next = LLVMGetNextInstruction(inst);
         const char *name = device_name(inst);
-        if (!name)
+        if (!name && !is_variable_shift(inst))
             continue;
         LLVMPositionBuilderBefore(b, inst);
-        LLVMReplaceAllUsesWith(inst, lower_device_call(inst, b, m, name));
+        LLVMReplaceAllUsesWith(inst, name ? lower_device_call(inst, b, m, name)
+                                          : lower_shift(inst, b));
         LLVMInstructionEraseFromParent(inst);
     }
 }
