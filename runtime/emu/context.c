@@ -96,9 +96,23 @@ static bool call_fails(const char *function)
     return atomic_fetch_sub(&c->fail_call, 1) == 1;
 }
 
+/* NULL: none is live. *failed: what it has failed with. */
+static CUcontext live_context(CUresult *failed)
+{
+    CUcontext context = context_current();
+    pthread_mutex_lock(&emu_lock);
+    bool is_live = context != NULL && context->retained != 0;
+    *failed = is_live ? context->failed : CUDA_SUCCESS;
+    pthread_mutex_unlock(&emu_lock);
+    return is_live ? context : NULL;
+}
+
 CUresult emu_enter(const char *function, CUcontext *out_context)
 {
+    CUresult failed = CUDA_SUCCESS;
     reason[0] = '\0';
+    if (out_context != NULL)
+        *out_context = live_context(&failed);
     if (call_fails(function))
         return emu_refuse(strcmp(function, "cuMemAlloc_v2") == 0
                               ? CUDA_ERROR_OUT_OF_MEMORY
@@ -107,17 +121,9 @@ CUresult emu_enter(const char *function, CUcontext *out_context)
     if (!is_initialised && strcmp(function, "cuInit") != 0)
         return emu_refuse(CUDA_ERROR_NOT_INITIALIZED, "%s is called before cuInit",
                           function);
-    if (out_context == NULL)
-        return CUDA_SUCCESS;
-    CUcontext context = context_current();
-    pthread_mutex_lock(&emu_lock);
-    bool is_live = context != NULL && context->retained != 0;
-    CUresult failed = is_live ? context->failed : CUDA_SUCCESS;
-    pthread_mutex_unlock(&emu_lock);
-    if (!is_live)
+    if (out_context != NULL && *out_context == NULL)
         return emu_refuse(CUDA_ERROR_INVALID_CONTEXT,
                           "%s is called without a current context", function);
-    *out_context = context;
     return failed;
 }
 

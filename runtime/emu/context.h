@@ -30,7 +30,8 @@ extern pthread_mutex_t emu_lock;
 extern pthread_cond_t emu_changed;
 
 /* Counts the call and says whether it may go on: CUDA_SUCCESS, or the error that it has to
- * return. `out_context`, if not NULL, gets the current context, which must exist then. */
+ * return. `out_context`, if not NULL, gets the current context, which must exist then (NULL, and an error, if it does
+ * not): what is destroyed is gone, whatever other error there is. */
 CUresult emu_enter(const char *function, CUcontext *out_context);
 
 /* The reason of a call that fails, for gxemuGetLastError on this thread. */

@@ -164,9 +164,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
 
 CUresult cuModuleUnload(CUmodule module)
 {
-    CUcontext c = NULL;
+    CUcontext c;
     CUresult r = emu_enter("cuModuleUnload", &c);
-    if (r != CUDA_SUCCESS && (c == NULL || c->failed != r))
+    if (c == NULL)
         return r;
     if (module == NULL)
         return CUDA_ERROR_INVALID_HANDLE;

@@ -431,10 +431,8 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 {
     CUcontext c;
     CUresult r = emu_enter("cuStreamDestroy_v2", &c);
-    if (r != CUDA_SUCCESS &&
-        (context_current() == NULL || context_current()->failed != r))
+    if (c == NULL)
         return r;
-    c = context_current();
     pthread_mutex_lock(&emu_lock);
     CUstream s = (uintptr_t)stream <= 2 ? NULL : stream_find(c, stream);
     if (s != NULL)
