@@ -148,11 +148,14 @@ static const TileIrTile *error_function(TileIrLower *l, const TileIrTile *x)
     return of(l, TILEIR_DIVF, top, polynomial(l, square, q, sizeof q / sizeof *q));
 }
 
-/* 1 / (1 + e^-x) */
+/* (1 or, below 0, e^-|x|) / (1 + e^-|x|): e^-x would be infinite where the result is denormal. */
 static const TileIrTile *logistic(TileIrLower *l, const TileIrTile *x)
 {
-    const TileIrTile *e = tileir_unary(l, TILEIR_EXP, tileir_unary(l, TILEIR_NEGF, x));
-    return of(l, TILEIR_DIVF, tileir_number(l, 1, x), add(l, e, 1));
+    const TileIrTile *e =
+        tileir_unary(l, TILEIR_EXP, tileir_unary(l, TILEIR_NEGF, magnitude(l, x)));
+    const TileIrTile *above =
+        chosen(l, compared(l, LESS, x, 0), e, tileir_number(l, 1, x));
+    return of(l, TILEIR_DIVF, above, add(l, e, 1));
 }
 
 static const TileIrTile *tangent(TileIrLower *l, const TileIrTile *x)
