@@ -5,6 +5,7 @@
 
 #include "runtime/gxrun/gxrun.h"
 #include "runtime/gxrun/json.h"
+#include "runtime/gxrun/names.h"
 
 typedef gxrt_status (*ValueQuery)(const gxrt_program *, size_t, gxrt_value_info *);
 
@@ -26,7 +27,7 @@ static void print_numbers(const int64_t *numbers, uint32_t count)
 
 static void print_value(size_t index, const gxrt_value_info *v, bool is_argument)
 {
-    printf("  %3zu %-28s %s[", index, v->name, v->dtype);
+    printf("  %3zu %-28s %s[", index, plain_text(v->name), plain_text(v->dtype));
     print_numbers(v->dims, v->rank);
     printf("]{");
     print_numbers(v->minor_to_major, v->rank);
@@ -112,7 +113,7 @@ static bool is_tunable(const gxrt_program *program, size_t variant, size_t index
 
 static void print_tunable(const gxrt_command_info *c)
 {
-    printf("  tunable %s, %s: ", c->name, c->tuning_key);
+    printf("  tunable %s, %s: ", plain_text(c->name), plain_text(c->tuning_key));
     if (c->candidate_count) {
         printf("%u kernels\n", c->candidate_count);
     } else {
@@ -139,13 +140,13 @@ static void print_images(const gxrt_variant_info *v)
 static void print_variant(const gxrt_program *program, size_t index,
                           const gxrt_variant_info *v)
 {
-    printf("variant %zu for %s%s\n", index, v->target,
+    printf("variant %zu for %s%s\n", index, plain_text(v->target),
            v->has_emulator ? " and the emulator" : "");
     printf("  plan %u.%u, LLVM %s, %s; CUDA driver >= %u.%u\n", v->plan_major,
-           v->plan_minor, v->llvm_version, v->assembler, v->minimum_driver / 1000,
-           v->minimum_driver % 1000 / 10);
+           v->plan_minor, plain_text(v->llvm_version), plain_text(v->assembler),
+           v->minimum_driver / 1000, v->minimum_driver % 1000 / 10);
     if (*v->options) {
-        printf("  options: %s\n", v->options);
+        printf("  options: %s\n", plain_text(v->options));
     }
     print_libraries(v);
     print_images(v);
@@ -161,8 +162,8 @@ static void print_variant(const gxrt_program *program, size_t index,
     for (size_t i = 0; v->collective_count && i < v->command_count; i++) {
         if (is_collective(program, index, i, &c)) {
             printf("  %s %s: %" PRIu64 " bytes read and written, %u group%s of %u\n",
-                   c.what, c.name, c.bytes, c.group_count, c.group_count == 1 ? "" : "s",
-                   c.group_size);
+                   c.what, plain_text(c.name), c.bytes, c.group_count,
+                   c.group_count == 1 ? "" : "s", c.group_size);
         }
     }
     for (size_t i = 0; i < v->command_count; i++) {
@@ -174,7 +175,8 @@ static void print_variant(const gxrt_program *program, size_t index,
 
 static void print_text(const gxrt_program *program, const gxrt_program_info *info)
 {
-    printf("module %s, compiled by gxc %s\nhash ", info->module, info->gxc_version);
+    printf("module %s, compiled by gxc %s\nhash ", plain_text(info->module),
+           plain_text(info->gxc_version));
     print_hash(info->module_hash);
     printf("\n%u replica%s x %u partition%s%s%s\n", info->replicas,
            info->replicas == 1 ? "" : "s", info->partitions,

@@ -6,6 +6,7 @@
 
 #include "runtime/gxrun/gxrun.h"
 #include "runtime/gxrun/json.h"
+#include "runtime/gxrun/names.h"
 
 enum {
     ROWS_MOST = 40, /* of the text's chart over time */
@@ -85,12 +86,12 @@ static bool is_at_peak(const Use *u, const gxrt_memory_info *b)
 static void print_buffer(const gxrt_memory_info *b)
 {
     printf("  %14" PRIu64 "  %-8s %6zu-%-6zu  %s", b->bytes, b->kind, b->first_step + 1,
-           b->last_step + 1, b->name);
+           b->last_step + 1, plain_text(b->name));
     if (*b->op_name) {
-        printf("  %s", b->op_name);
+        printf("  %s", plain_text(b->op_name));
     }
     if (*b->source_file) {
-        printf("  %s:%u", b->source_file, b->source_line);
+        printf("  %s:%u", plain_text(b->source_file), b->source_line);
     }
     printf("%s\n", b->is_host ? "  (host)" : "");
 }

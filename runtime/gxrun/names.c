@@ -51,3 +51,38 @@ const char *name_behind(const char *words, const char *prefix)
                ? words + length + 1
                : NULL;
 }
+
+/* Of ASCII, or one of U+0080 to U+009f. */
+static bool is_control(const char *at)
+{
+    const unsigned char *c = (const unsigned char *)at;
+    return c[0] < 0x20 || c[0] == 0x7f || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0);
+}
+
+const char *plain_text(const char *text)
+{
+    typedef struct Copy {
+        struct Copy *older;
+        char text[];
+    } Copy;
+    static Copy *copies;
+    const char *at = text;
+    while (*at && !is_control(at)) {
+        at++;
+    }
+    if (!*at) {
+        return text;
+    }
+    Copy *copy = allocate(sizeof *copy + strlen(text) + 1, 1);
+    copy->older = copies;
+    copies = copy;
+    strcpy(copy->text, text);
+    for (char *c = copy->text + (at - text); *c; c++) {
+        bool is = is_control(c);
+        if (is && (*c & 0x80)) { /* of two bytes */
+            *c++ = '?';
+        }
+        *c = is ? '?' : *c;
+    }
+    return copy->text;
+}
