@@ -123,7 +123,7 @@ Instruction *call_times(Call *c, Instruction *x, double factor)
 {
     DType t = x->shape->dtype;
     if (dtype_is_integer(t) && (factor != trunc(factor) || fabs(factor) > INT32_MAX)) {
-        c->is_unsupported = c->trouble == NULL;
+        c->is_unsupported |= c->trouble == NULL;
         call_fail(c, arena_printf(c->r.m->arena, "a result of %s times %g", dtype_name(t),
                                   factor));
         return x;
