@@ -11,9 +11,9 @@ typedef struct FilePart {
     size_t size; /* bytes */
 } FilePart;
 
-/* Writes the parts one behind another to a temporary name beside `path`, then renames it. Signals that
- * end a process wait meanwhile, so that neither half a file nor the temporary one is left; SIGXFSZ is EFBIG. A file that
- * was there keeps its mode, and a symbolic link stays one. A device or a pipe is written as it
+/* Writes the parts one behind another to a temporary name beside `path`, then renames it. Signals by
+ * which users and the system end a process wait meanwhile, so that neither half a file nor the temporary one is left;
+ * SIGXFSZ is EFBIG then. A file that was there keeps its mode, and a symbolic link stays one. A device or a pipe is written as it
  * is, and to what is open already (/dev/stdout) is appended. 0, or the errno of what failed. */
 int file_write(const char *path, const FilePart *parts, size_t count);
 

@@ -57,21 +57,27 @@ static _Thread_local Pending *group_first, *group_last;
 static _Thread_local ncclResult_t group_error;
 static _Thread_local char last_text[FINDING_TEXT_BYTES];
 
+/* The first error of a group is its own. */
+static ncclResult_t group_fail(ncclResult_t result)
+{
+    if (group_depth > 0 && group_error == ncclSuccess)
+        group_error = result;
+    return result;
+}
+
 static ncclResult_t refuse(ncclResult_t result, const char *text)
 {
     snprintf(last_text, sizeof last_text, "%s", text);
     emu_refuse(CUDA_ERROR_INVALID_VALUE, "%s", text);
-    if (group_depth > 0 && group_error == ncclSuccess)
-        group_error = result;
-    return result;
+    return group_fail(result);
 }
 
 /* emu_enter of a call; one that fails is an error of its group, which would wait for it. */
 static bool call_enter(const char *function, CUcontext *out)
 {
     bool enters = emu_enter(function, out) == CUDA_SUCCESS;
-    if (!enters && group_depth > 0 && group_error == ncclSuccess)
-        group_error = NCCL_UNHANDLED_CUDA_ERROR;
+    if (!enters)
+        group_fail(NCCL_UNHANDLED_CUDA_ERROR);
     return enters;
 }
 
