@@ -48,7 +48,7 @@ $(B)/tests/random: $(RANDOM_O) $(ARCHIVES) $(B)/llvm.libs
 $(B)/tests/unit/no_memory $(B)/mutants/unit/no_memory: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 # Parts of gxrun, which is in no archive.
 $(B)/tests/unit/array_file: $(call obj,$(patsubst %,runtime/gxrun/%.c,array_file npz safetensors npy json json_read))
-$(B)/tests/unit/tune_file: $(call obj,$(patsubst %,runtime/gxrun/%.c,tune json json_read))
+$(B)/tests/unit/tune_file: $(call obj,$(patsubst %,runtime/gxrun/%.c,tune json json_read names))
 # Random modules, checked in every way that must agree: make check-random ARGS="-t SECONDS -s SEED".
 check-random: $(B)/tests/random $(GXEMU)
 	@mkdir -p $(B)/random

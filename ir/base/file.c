@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -197,6 +198,33 @@ bool file_is_same(const char *path, const char *other)
     return strcmp(path, "-") != 0 && strcmp(other, "-") != 0 && stat(path, &a) == 0 &&
            stat(other, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
            a.st_ino == b.st_ino;
+}
+
+/* The name, and in `folder` the way to where it is; NULL: that is too long. */
+static const char *split(const char *path, char *folder, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    int length = slash != NULL ? (int)(slash - path) + 1 : 0;
+    bool fits = snprintf(folder, size, "%.*s.", length, path) < (int)size;
+    return fits ? path + length : NULL;
+}
+
+/* Of files that are not there yet. */
+static bool will_be_same(const char *path, const char *other)
+{
+    char a[PATH_MAX], b[PATH_MAX];
+    struct stat x, y;
+    const char *name = split(path, a, sizeof a), *end = split(other, b, sizeof b);
+    return name != NULL && end != NULL && strcmp(name, end) == 0 && stat(a, &x) == 0 &&
+           stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+bool file_would_be_same(const char *path, const char *other)
+{
+    struct stat st;
+    if (names_open_file(path) || names_open_file(other))
+        return false;
+    return stat(path, &st) == 0 ? file_is_same(path, other) : will_be_same(path, other);
 }
 
 static void do_nothing(int number)

@@ -32,6 +32,9 @@ int file_read_open(int fd, size_t most, void **out, size_t *out_size);
 /* Whether both names lead to one file: what is written to one would destroy the other. Not so of devices, pipes and
  * "-", or where there is no file yet. */
 bool file_is_same(const char *path, const char *other);
+/* Whether what is written to one would replace what was written to the other: as above, or neither is there yet, and
+ * name and folder are the same. Not so of what is open already (/dev/stdout). */
+bool file_would_be_same(const char *path, const char *other);
 
 /* From now on a file that becomes larger than the process may write (ulimit -f) is EFBIG, not the end of the process;
  * programs that it starts have their own way. */

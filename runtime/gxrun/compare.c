@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/gxrun/gxrun.h"
+#include "runtime/gxrun/names.h"
 
 static void print_type(const Leaf *leaf)
 {
@@ -62,7 +63,7 @@ void compare_summary(const Options *o, const Signature *s, void *const *outputs)
             if (s->replicas * s->partitions > 1) {
                 printf("device %zu ", s->first + d);
             }
-            printf("result %s ", leaf->name);
+            printf("result %s ", plain_text(leaf->name));
             print_type(leaf);
             print_range(leaf, data);
             for (size_t k = 0; k < leaf->elements && k < 4; k++) {
@@ -310,7 +311,7 @@ bool compare_results(const Options *o, const Signature *s, void *const *outputs,
             if (s->replicas * s->partitions > 1) {
                 printf("device %zu ", s->first + d);
             }
-            printf("compare %s ", leaf->name);
+            printf("compare %s ", plain_text(leaf->name));
             print_type(leaf);
             printf(": ");
             print_worst(leaf, got, want, &worst, t, move);

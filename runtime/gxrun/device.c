@@ -7,7 +7,7 @@
 
 #include "ir/base/file.h"
 #include "runtime/gxrun/measure.h"
-#include "runtime/gxrun/npy.h"
+#include "runtime/gxrun/names.h"
 #include "runtime/gxrun/sandbox.h"
 #include "runtime/gxrun/tune.h"
 
@@ -73,7 +73,7 @@ static int run_failed(const Options *o, bool is_sandboxed, gxrt_status status)
 static void print_log(void *user, int level, const char *text)
 {
     (void)user;
-    fprintf(stderr, "gxrun: %s%s\n", level ? "warning: " : "", text);
+    fprintf(stderr, "gxrun: %s%s\n", level ? "warning: " : "", plain_text(text));
 }
 
 /* --- signature ---------------------------------------------------------------------------------- */
@@ -336,20 +336,6 @@ static int open_trace(Job *j)
                : complain(EXIT_WRONG, "no temporary file: %s", strerror(errno));
 }
 
-/* Before anything runs. */
-static int check_profile(const Options *o)
-{
-    char error[1024];
-    if (o->profile && file_is_same(o->profile, o->program)) {
-        return complain(EXIT_WRONG, "--profile=%s: is the program; give another",
-                        o->profile);
-    }
-    return !o->profile || strcmp(o->profile, "-") == 0 ||
-                   npy_can_write(o->profile, error, sizeof error)
-               ? EXIT_DONE
-               : complain(EXIT_WRONG, "%s", error);
-}
-
 /* An errno, or 0; what goes wrong with standard output is said at the end of the program. */
 static int write_profile(const char *path, const char *text, size_t size)
 {
@@ -446,7 +432,7 @@ static void print_session(const Job *j)
             "%zu device%s: %s, kernels for %s; %zu launches, %zu copies, %llu bytes of "
             "temporary memory\n",
             info.device_count, info.device_count > 1 ? "s" : "", info.device_name,
-            variant.target, variant.launch_count, variant.copy_count,
+            plain_text(variant.target), variant.launch_count, variant.copy_count,
             (unsigned long long)variant.temp_bytes);
     }
 }
@@ -560,7 +546,6 @@ int device_run(const Options *o, const gxrt_program *program, const Signature *s
              .inputs = inputs,
              .outputs = outputs};
     int code = o->tune ? tune_check(o, program) : EXIT_DONE;
-    code = code == EXIT_DONE ? check_profile(o) : code;
     code = code == EXIT_DONE ? open_trace(&j) : code;
     if (code == EXIT_DONE) {
         code = !o->no_sandbox && is_emulated(o) ? run_sandboxed(&j) : run_session(&j);

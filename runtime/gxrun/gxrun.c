@@ -13,18 +13,22 @@
 
 #include "ir/base/file.h"
 #include "runtime/gxrun/feed.h"
+#include "runtime/gxrun/names.h"
 #include "runtime/gxrun/npy.h"
 #include "runtime/gxrun/sandbox.h"
 
+/* Of a message what names come from files is for a terminal as well. There may be no memory. */
 int complain(int code, const char *format, ...)
 {
+    enum { MOST = 1 << 14 };
+    char text[MOST];
     va_list args;
     fflush(stdout);
-    fputs("gxrun: error: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    text_make_plain(text, "\n\t");
+    fprintf(stderr, "gxrun: error: %s\n", text);
     return code;
 }
 

@@ -59,6 +59,19 @@ static bool is_control(const char *at)
     return c[0] < 0x20 || c[0] == 0x7f || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0);
 }
 
+void text_make_plain(char *text, const char *kept)
+{
+    for (char *c = text; *c; c++) {
+        if (!is_control(c) || strchr(kept, *c)) {
+            continue;
+        }
+        if (*c & 0x80) { /* of two bytes */
+            *c++ = '?';
+        }
+        *c = '?';
+    }
+}
+
 const char *plain_text(const char *text)
 {
     typedef struct Copy {
@@ -77,12 +90,6 @@ const char *plain_text(const char *text)
     copy->older = copies;
     copies = copy;
     strcpy(copy->text, text);
-    for (char *c = copy->text + (at - text); *c; c++) {
-        bool is = is_control(c);
-        if (is && (*c & 0x80)) { /* of two bytes */
-            *c++ = '?';
-        }
-        *c = is ? '?' : *c;
-    }
+    text_make_plain(copy->text, "");
     return copy->text;
 }

@@ -14,6 +14,8 @@ char *name_words_unnumbered(const char *name);
 /* What is behind `prefix` and a dot; NULL: `words` does not begin so. "" is the prefix of all. */
 const char *name_behind(const char *words, const char *prefix);
 
+/* Puts '?' for control characters, in place; those in `kept` stay. */
+void text_make_plain(char *text, const char *kept);
 /* Of a file, for a terminal, which control characters could tell to do anything: '?' stands for them. Itself where it has
  * none, else a copy that lives as long as the process. */
 const char *plain_text(const char *text);

@@ -90,117 +90,7 @@ static int write_all(const char *path, const Signature *s, void *const *outputs)
     return code;
 }
 
-/* A folder is made if there is none; its parent must be there. */
-static int check_path(const char *path)
-{
-    char error[1024];
-    struct stat st;
-    if (ends_in(path, ".npz") || ends_in(path, ".safetensors")) {
-        return npy_can_write(path, error, sizeof error)
-                   ? EXIT_DONE
-                   : complain(EXIT_WRONG, "%s", error);
-    }
-    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-        return cannot_write(path, errno);
-    }
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode)
-               ? EXIT_DONE
-               : complain(EXIT_WRONG,
-                          "--outputs=%s: a folder, .npz or .safetensors is expected",
-                          path);
-}
-
-static int check_types(const Options *o, const Signature *s)
-{
-    for (size_t i = 0; i < s->result_count && ends_in(o->all_outputs, ".safetensors");
-         i++) {
-        if (!safetensors_dtype(s->results[i].dtype)) {
-            return complain(EXIT_WRONG,
-                            "--outputs=%s: .safetensors has no type for result %zu, %s; "
-                            "use a .npz",
-                            o->all_outputs, i, dtype_info[s->results[i].dtype].name);
-        }
-    }
-    return EXIT_DONE;
-}
-
-static int many_devices(const char *option, const char *file, size_t devices)
-{
-    return complain(EXIT_WRONG,
-                    "--%s%s: %zu devices would write it; put {device} into the name",
-                    option, file, devices);
-}
-
-/* What is written must not replace what is run. */
-static int check_replaced(const Options *o, const char *path)
-{
-    const char *const kept[] = {o->program, o->hlo, o->manifest};
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        if (kept[i] && file_is_same(kept[i], path)) {
-            return complain(EXIT_WRONG, "%s: would be replaced by a result; give another",
-                            path);
-        }
-    }
-    return EXIT_DONE;
-}
-
-/* Two results for one file; what is no plain file, such as /dev/null, takes all. */
-static int check_twice(const Options *o, size_t number, const char *path)
-{
-    struct stat st;
-    bool is_plain = stat(path, &st) != 0 || S_ISREG(st.st_mode);
-    for (size_t i = 0; i < number && is_plain; i++) {
-        if (strcmp(o->outputs[i].file, o->outputs[number].file) == 0 ||
-            file_is_same(o->outputs[i].file, path)) {
-            return complain(EXIT_WRONG,
-                            "--output=@%s: results %zu and %zu would write it",
-                            o->outputs[number].file, i, number);
-        }
-    }
-    return EXIT_DONE;
-}
-
-static int check_all(const Options *o, const Signature *s)
-{
-    int code = check_types(o, s);
-    for (size_t d = 0; d < s->devices && code == EXIT_DONE; d++) {
-        bool replaced;
-        char *path = feed_path(o->all_outputs, s->first + (uint32_t)d, &replaced);
-        code = !replaced && s->devices > 1
-                   ? many_devices("outputs=", o->all_outputs, s->devices)
-                   : check_path(path);
-        code = code == EXIT_DONE ? check_replaced(o, path) : code;
-        free(path);
-    }
-    return code;
-}
-
 /* --- some by order ----------------------------------------------------------------------------- */
-
-int data_check_outputs(const Options *o, const Signature *s)
-{
-    if (o->output_count > s->result_count) {
-        return complain(EXIT_WRONG, "%zu outputs were asked for; the program gives %zu",
-                        o->output_count, s->result_count);
-    }
-    for (size_t i = 0; i < o->output_count; i++) {
-        bool replaced;
-        char error[1024];
-        char *path = feed_path(o->outputs[i].file, s->first, &replaced);
-        int code = npy_can_write(path, error, sizeof error)
-                       ? check_replaced(o, path)
-                       : complain(EXIT_WRONG, "%s", error);
-        code = code == EXIT_DONE ? check_twice(o, i, path) : code;
-        free(path);
-        if (code != EXIT_DONE) {
-            return code;
-        }
-        if (!replaced && s->devices > 1) {
-            return many_devices("output=@", o->outputs[i].file, s->devices);
-        }
-    }
-    return o->all_outputs ? check_all(o, s) : EXIT_DONE;
-}
 
 static int write_some(const Options *o, const Signature *s, uint32_t device,
                       void *const *outputs)
@@ -219,6 +109,145 @@ static int write_some(const Options *o, const Signature *s, uint32_t device,
     }
     return EXIT_DONE;
 }
+
+/* --- before the run ---------------------------------------------------------------------------- */
+
+/* A file that will be written. */
+typedef struct Written {
+    char *path; /* of the first device; to be freed */
+    char what[40];
+} Written;
+
+static bool is_folder(const Options *o)
+{
+    return !ends_in(o->all_outputs, ".npz") && !ends_in(o->all_outputs, ".safetensors");
+}
+
+/* It must not replace what is run, nor one before it. */
+static int check_file(const Options *o, const Written *files, size_t i)
+{
+    const char *const kept[] = {o->program, o->hlo, o->manifest};
+    const Written *w = &files[i];
+    char error[1024];
+    if (!npy_can_write(w->path, error, sizeof error)) {
+        return complain(EXIT_WRONG, "%s", error);
+    }
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
+        if (kept[k] && file_is_same(kept[k], w->path)) {
+            return complain(EXIT_WRONG, "%s: would be replaced by %s; give another",
+                            w->path, w->what);
+        }
+    }
+    for (size_t k = 0; k < i; k++) {
+        if (file_would_be_same(files[k].path, w->path)) {
+            return complain(EXIT_WRONG, "%s: %s and %s would both be written to it",
+                            w->path, files[k].what, w->what);
+        }
+    }
+    return EXIT_DONE;
+}
+
+static int check_files(const Options *o, const Signature *s)
+{
+    Written *files = allocate(o->output_count + 2, sizeof *files);
+    size_t count = 0;
+    bool replaced;
+    for (size_t i = 0; i < o->output_count; i++) {
+        Written *w = &files[count++];
+        w->path = feed_path(o->outputs[i].file, s->first, &replaced);
+        snprintf(w->what, sizeof w->what, "result %zu", i);
+    }
+    if (o->all_outputs && !is_folder(o)) {
+        files[count++] =
+            (Written){feed_path(o->all_outputs, s->first, &replaced), "all results"};
+    }
+    if (o->profile && strcmp(o->profile, "-") != 0) {
+        files[count++] = (Written){text_copy(o->profile), "the profile"};
+    }
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
+        code = check_file(o, files, i);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(files[i].path);
+    }
+    free(files);
+    return code;
+}
+
+/* A folder is made if there is none; its parent must be there. */
+static int check_folder(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        return cannot_write(path, errno);
+    }
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode)
+               ? EXIT_DONE
+               : complain(EXIT_WRONG,
+                          "--outputs=%s: a folder, .npz or .safetensors is expected",
+                          path);
+}
+
+static int check_folders(const Options *o, const Signature *s)
+{
+    int code = EXIT_DONE;
+    for (size_t d = 0; d < s->devices && code == EXIT_DONE; d++) {
+        bool replaced;
+        char *path = feed_path(o->all_outputs, s->first + (uint32_t)d, &replaced);
+        code = check_folder(path);
+        free(path);
+    }
+    return code;
+}
+
+static int check_types(const Options *o, const Signature *s)
+{
+    for (size_t i = 0; i < s->result_count && ends_in(o->all_outputs, ".safetensors");
+         i++) {
+        if (!safetensors_dtype(s->results[i].dtype)) {
+            return complain(EXIT_WRONG,
+                            "--outputs=%s: .safetensors has no type for result %zu, %s; "
+                            "use a .npz",
+                            o->all_outputs, i, dtype_info[s->results[i].dtype].name);
+        }
+    }
+    return EXIT_DONE;
+}
+
+/* Each device has a file of its own. */
+static int check_pattern(const char *option, const char *file, const Signature *s)
+{
+    bool replaced;
+    free(feed_path(file, s->first, &replaced));
+    return replaced || s->devices <= 1
+               ? EXIT_DONE
+               : complain(
+                     EXIT_WRONG,
+                     "--%s%s: %zu devices would write it; put {device} into the name",
+                     option, file, s->devices);
+}
+
+int data_check_outputs(const Options *o, const Signature *s)
+{
+    if (o->output_count > s->result_count) {
+        return complain(EXIT_WRONG, "%zu outputs were asked for; the program gives %zu",
+                        o->output_count, s->result_count);
+    }
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < o->output_count && code == EXIT_DONE; i++) {
+        code = check_pattern("output=@", o->outputs[i].file, s);
+    }
+    if (o->all_outputs) {
+        code = code == EXIT_DONE ? check_pattern("outputs=", o->all_outputs, s) : code;
+        code = code == EXIT_DONE ? check_types(o, s) : code;
+    }
+    code = code == EXIT_DONE ? check_files(o, s) : code;
+    return code == EXIT_DONE && o->all_outputs && is_folder(o) ? check_folders(o, s)
+                                                               : code;
+}
+
+/* --- after it ---------------------------------------------------------------------------------- */
 
 int data_outputs(const Options *o, const Signature *s, void *const *outputs)
 {

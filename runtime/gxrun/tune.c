@@ -10,6 +10,7 @@
 #include "ir/base/file.h"
 #include "runtime/gxrun/json.h"
 #include "runtime/gxrun/json_read.h"
+#include "runtime/gxrun/names.h"
 
 /* --- measuring ----------------------------------------------------------------------------------- */
 
@@ -131,13 +132,15 @@ static void take_trial(void *user, const gxrt_trial *trial)
     t->tried++;
     t->kernels += trial->is_own != 0;
     if (trial->is_own && prints) {
-        printf("%s, %s:\n", trial->name, trial->key);
+        printf("%s, %s:\n", plain_text(trial->name), plain_text(trial->key));
     }
     if (trial->failure && prints) {
-        printf("  %s %s: %s\n", trial->kind, trial->config, trial->failure);
+        printf("  %s %s: %s\n", plain_text(trial->kind), plain_text(trial->config),
+               plain_text(trial->failure));
     } else if (prints) {
-        printf("  %s %s: %.3f us%s%s\n", trial->kind, trial->config,
-               1e-6 * (double)trial->picoseconds, trial->is_own ? ", the program's" : "",
+        printf("  %s %s: %.3f us%s%s\n", plain_text(trial->kind),
+               plain_text(trial->config), 1e-6 * (double)trial->picoseconds,
+               trial->is_own ? ", the program's" : "",
                trial->is_chosen ? ", chosen" : "");
     }
     if (trial->is_chosen) {
