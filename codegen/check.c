@@ -185,19 +185,20 @@ bool codegen_fits(const Module *m)
     Computations programs = module_programs(m, scratch);
     for (uint32_t i = 0; i < programs.count; i++)
         in_memory[programs.data[i]->id] = true;
-    const Instruction *first = NULL; /* of those that have a position, if any has */
+    const Instruction *found =
+        NULL; /* the first of those that have a position, if any has */
     const char *why = NULL;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (first != NULL && (first->span.end != 0 || inst->span.end == 0))
+            if (found != NULL && (found->span.end != 0 || inst->span.end == 0))
                 continue;
             const char *misfits = misfit(m->arena, inst->shape, in_memory[comp->id]);
-            first = misfits != NULL ? inst : first;
+            found = misfits != NULL ? inst : found;
             why = misfits != NULL ? misfits : why;
         }
     }
     arena_destroy(scratch);
     if (why != NULL)
-        diag_unsupported(m->diag, first->span, "%s has %s", first->name, why);
+        diag_unsupported(m->diag, found->span, "%s has %s", found->name, why);
     return why == NULL;
 }

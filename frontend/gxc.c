@@ -486,8 +486,7 @@ int main(int argc, char **argv)
             "them.\vExit: 0 done, 1 the input is wrong, 2 usage, 3 a bug of gxc, 4 not "
             "supported yet.",
     };
-    file_check_output("gxc");
-    file_report_limits();
+    file_begin_process("gxc");
     argp_err_exit_status = GXC_USAGE;
     Request r = {0};
     if (argp_parse(&argp, argc, argv, 0, NULL, &r) != 0)

@@ -201,7 +201,7 @@ int hlo_text_lex(HLO_TEXT_STYPE *value, Span *span, Parser *p)
     switch (t.kind) {
     case TOK_ARRAY:
     case TOK_PRIM:
-        if (!p->names) /* else the grammar misses the name */
+        if (!p->wants_name) /* else the grammar misses the name */
             t = array_token(p, t, &value->shape);
         break;
     case TOK_TABLE:
@@ -223,7 +223,7 @@ int hlo_text_lex(HLO_TEXT_STYPE *value, Span *span, Parser *p)
     }
     *span = t.span;
     p->last = t.span;
-    p->names = t.kind == TOK_HLO_MODULE || t.kind == TOK_ENTRY;
+    p->wants_name = t.kind == TOK_HLO_MODULE || t.kind == TOK_ENTRY;
     p->bad = t.kind == TOK_BAD;
     return t.kind;
 }

@@ -132,7 +132,7 @@ struct Parser {
     unsigned ahead_count;
     Span taken; /* the last raw token; its end is moved by what reads on by itself */
     Span last;  /* the last token given to the grammar */
-    bool names; /* what comes next is a name, after that token */
+    bool wants_name; /* what comes next is a name, after that token */
     uint32_t depth;
     Span header_name; /* of the header attribute that is being read */
     uint64_t header_seen;

@@ -227,17 +227,7 @@ bool file_would_be_same(const char *path, const char *other)
     return stat(path, &st) == 0 ? file_is_same(path, other) : will_be_same(path, other);
 }
 
-static void do_nothing(int number)
-{
-    (void)number;
-}
-
-void file_report_limits(void)
-{
-    signal(SIGXFSZ, do_nothing);
-}
-
-/* -- standard output ---------------------------------------------------------------------------- */
+/* -- the process ---------------------------------------------------------------------------------- */
 
 static const char *program;
 
@@ -263,8 +253,24 @@ static void check_at_exit(void)
         _exit(1);
 }
 
-void file_check_output(const char *name)
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+static void open_standard(void)
+{
+    int fd = 0;
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDONLY); /* so that writes fail as before */
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
+void file_begin_process(const char *name)
 {
     program = name;
+    open_standard();
+    signal(SIGXFSZ, do_nothing);
     atexit(check_at_exit);
 }

@@ -36,14 +36,13 @@ bool file_is_same(const char *path, const char *other);
  * name and folder are the same. Not so of what is open already (/dev/stdout). */
 bool file_would_be_same(const char *path, const char *other);
 
-/* From now on a file that becomes larger than the process may write (ulimit -f) is EFBIG, not the end of the process;
- * programs that it starts have their own way. */
-void file_report_limits(void);
+/* What the program `name` does first. From now on standard input, output and error are open, so that no file that is opened
+ * becomes one of them; a file that becomes larger than the process may write (ulimit -f) is EFBIG, not the end of the
+ * process, though programs that it starts have their own way; and the end of the process, wherever it comes from, is exit
+ * code 1 if file_flush_output() fails. */
+void file_begin_process(const char *name);
 
 /* Whether all that was printed has arrived. If not, says so once, as the program `name`. */
 bool file_flush_output(const char *name);
-
-/* From now on the end of the process, wherever it comes from, is exit code 1 if that is not so. */
-void file_check_output(const char *name);
 
 #endif

@@ -199,11 +199,9 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     CUresult r = emu_enter("cuDevicePrimaryCtxRelease_v2", NULL);
-    if (r != CUDA_SUCCESS)
-        return r;
     CUcontext context = device_context(device);
     if (context == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&lifetime);
     pthread_mutex_lock(&emu_lock);
     bool was_live = context->retained != 0;
@@ -218,7 +216,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
         pthread_mutex_unlock(&emu_lock);
     }
     pthread_mutex_unlock(&lifetime);
-    return was_live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    return r == CUDA_SUCCESS && !was_live ? CUDA_ERROR_INVALID_DEVICE : r;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext context)

@@ -241,7 +241,8 @@ static bool banks_write(const EngineLaunch *l, const char *path)
                     " conflicts\n",
                     l->name, name, phases, conflicts);
     }
-    return fclose(out) == 0;
+    bool failed = ferror(out) != 0;
+    return fclose(out) == 0 && !failed;
 }
 
 static bool launch_run(Operation *op, Finding *out)

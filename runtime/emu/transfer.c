@@ -62,9 +62,7 @@ static CUresult memory_destroy(const char *function, uint64_t base, bool is_host
     CUcontext c = NULL;
     Finding finding = {0};
     CUresult r = emu_enter(function, &c);
-    if (r != CUDA_SUCCESS && (c == NULL || c->failed != r))
-        return r;
-    if (base == 0)
+    if (c == NULL || base == 0)
         return r;
     queue_synchronize_all(c);
     if (!allocation_free(base, is_host ? ALLOCATION_HOST : c->device, &finding))

@@ -14,17 +14,17 @@
 #include "ir/base/file.h"
 #include "runtime/gxrun/npy.h"
 
-/* 0, or an errno. A pipe is read. */
-static int map(const char *path, ArrayFile *f)
+/* 0, or an errno. A pipe is read; a device is not, as it need not end. */
+static int map(const char *path, ArrayFile *f, bool *is_device)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return errno;
     }
     int code = fstat(fd, &st) == 0 ? 0 : errno;
-    bool is_device = code == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
-    if (is_device) { /* it need not end */
+    *is_device = code == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode));
+    if (*is_device) {
         code = ENODEV;
     } else if (code == 0 && S_ISREG(st.st_mode) && st.st_size > 0) {
         void *p =
@@ -82,12 +82,13 @@ ArrayFile *array_file_open(const char *path, char *error, size_t error_size)
         return NULL;
     }
     memcpy(f->path, path, length);
-    int code = map(path, f);
+    bool is_device = false;
+    int code = map(path, f, &is_device);
     bool ok = code == 0;
     if (!ok) {
         snprintf(error, error_size, "%s: %s", path,
-                 code == ENODEV ? "a file or a pipe is expected, not a device"
-                                : strerror(code));
+                 is_device ? "a file or a pipe is expected, not a device"
+                           : strerror(code));
     } else if (f->size > 4 && memcmp(f->bytes, "PK", 2) == 0) {
         f->is_archive = true;
         ok = npz_list(f, error, error_size);

@@ -343,26 +343,19 @@ static int describe(const Options *o, const Subject *s)
     return code == EXIT_DONE && o->memory ? memory_print(o, s->program) : code;
 }
 
-/* Of a file that is mapped the end may be gone. */
-static void end_shortened(int signal)
+/* Of a file that is mapped the end may be gone. What else this signal may mean ends the process as it would. */
+static void end_shortened(int number, siginfo_t *info, void *context)
 {
     static const char text[] = "gxrun: error: a program or an input became shorter while "
                                "it was read, or the system has no memory for it\n";
-    (void)signal;
+    (void)context;
+    if (info->si_code != BUS_ADRERR) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
     ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
     _exit(written < 0 ? EXIT_BUG : EXIT_WRONG);
-}
-
-/* A file that is opened must not become standard output because that was closed. */
-static void open_standard(void)
-{
-    int fd = 0;
-    while (fd >= 0 && fd <= STDERR_FILENO) {
-        fd = open("/dev/null", O_RDONLY); /* so that writes fail as before */
-    }
-    if (fd > STDERR_FILENO) {
-        close(fd);
-    }
 }
 
 int main(int argc, char **argv)
@@ -370,10 +363,9 @@ int main(int argc, char **argv)
     Options o;
     Subject s = {0};
     Signature signature = {0};
-    file_report_limits();
-    signal(SIGBUS, end_shortened);
-    open_standard();
-    file_check_output("gxrun");
+    struct sigaction shortened = {.sa_sigaction = end_shortened, .sa_flags = SA_SIGINFO};
+    file_begin_process("gxrun");
+    sigaction(SIGBUS, &shortened, NULL);
     options_parse(&o, argc, argv);
     int code = subject_open(&o, &s);
     if (code == EXIT_DONE && (o.info || o.memory)) {

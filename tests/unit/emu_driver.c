@@ -15,6 +15,7 @@
 
 #include "codegen/build/archive.h"
 #include "runtime/emu/config.h"
+#include "runtime/emu/context.h"
 #include "runtime/emu/object.h"
 #include "tests/unit/shared/emulator.h"
 
@@ -306,6 +307,24 @@ static void test_failing_call(void **state)
              "cuEventDestroy_v2");
     ok(cuEventCreate(&event, 0));
     EXPECT(cuEventDestroy_v2(event), CUDA_ERROR_UNKNOWN, "GXEMU_FAIL_CALL");
+    size_t before, after, total; /* so is memory */
+    ok(cuMemGetInfo_v2(&before, &total));
+    emu_config()->fail_call = 1;
+    snprintf(emu_config()->fail_name, sizeof emu_config()->fail_name, "cuMemFree_v2");
+    ok(cuMemAlloc_v2(&p, 4096));
+    EXPECT(cuMemFree_v2(p), CUDA_ERROR_UNKNOWN, "GXEMU_FAIL_CALL");
+    ok(cuMemGetInfo_v2(&after, &total));
+    assert_int_equal(after, before);
+    emu_config()->fail_call = 1; /* and a context, which was retained twice here */
+    snprintf(emu_config()->fail_name, sizeof emu_config()->fail_name,
+             "cuDevicePrimaryCtxRelease_v2");
+    CUcontext again;
+    ok(cuDevicePrimaryCtxRetain(&again, 0));
+    unsigned retained = again->retained;
+    EXPECT(cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_UNKNOWN, "GXEMU_FAIL_CALL");
+    assert_int_equal(again->retained, retained - 1);
+    emu_config()->fail_name[0] = '\0';
+    emu_config()->fail_call = 0;
     run_once(f);
 }
 
