@@ -88,7 +88,7 @@ GXRT_API const char *gxrt_version(void);
  * and its constants. Immutable; opening it validates all of it, and needs no GPU. */
 typedef struct gxrt_program gxrt_program;
 
-/* Maps the file. It must not change while the program is open. */
+/* Maps the file, which must be a plain one, no pipe and no device. It must not change while the program is open. */
 GXRT_API gxrt_status gxrt_program_open(const char *path, gxrt_program **out);
 /* The same for a file in memory, which is not copied and must outlive the program. */
 GXRT_API gxrt_status gxrt_program_open_memory(const void *bytes, size_t size,

@@ -60,6 +60,7 @@ typedef struct Options {
     Form info, memory, bench; /* NONE: not asked for */
     bool quiet;
     bool no_sandbox;
+    const char *of_emulator; /* a given option that only the emulator knows, or NULL */
 } Options;
 
 /* Reads the command line; ends the process for --help, --version and wrong usage. */

@@ -210,18 +210,22 @@ static void set_steps(struct argp_state *state, const char *text)
     set_variable("GXEMU_STEPS", steps);
 }
 
-/* What the evaluator does not do is not left out without a word. */
+/* What the evaluator would leave out without a word. */
 static void check_reference(struct argp_state *state, const Options *o)
 {
-    const char *given = o->tune       ? "tune"
-                        : o->profile  ? "profile"
-                        : o->bench    ? "bench"
-                        : o->runs     ? "runs"
-                        : o->graphs   ? "graphs"
-                        : o->has_rank ? "rank"
-                                      : NULL;
+    const char *given = o->tune          ? "tune"
+                        : o->profile     ? "profile"
+                        : o->bench       ? "bench"
+                        : o->runs        ? "runs"
+                        : o->graphs      ? "graphs"
+                        : o->has_rank    ? "rank"
+                        : o->timeout     ? "timeout"
+                        : o->most_memory ? "max-memory"
+                        : o->no_sandbox  ? "no-sandbox"
+                                         : o->of_emulator;
     if (given && strcmp(o->device, "ref") == 0) {
-        argp_error(state, "--%s: the reference evaluator has no kernels and no devices",
+        argp_error(state,
+                   "--%s: is for compiled programs, not for the reference evaluator",
                    given);
     }
 }
@@ -332,9 +336,11 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         break;
     case KEY_MAX_STEPS:
         set_steps(state, text);
+        o->of_emulator = "max-steps";
         break;
     case KEY_MAX_STREAMS:
         set_variable("GXEMU_STREAMS", positive(state, "max-streams", text, 1));
+        o->of_emulator = "max-streams";
         break;
     case KEY_NO_SANDBOX:
         o->no_sandbox = true;

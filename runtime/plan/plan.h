@@ -9,7 +9,8 @@
  * string is an offset into the string section (offset 0 is ""). Numbers that have no record
  * of their own (dims, groups, ...) are runs in the sections `numbers` (int64) and `refs`
  * (uint32). No two of cliques, collectives, commands and tunables share a run of numbers, refs,
- * args or candidates. In one major version records keep their size; a newer minor version only
+ * args or candidates; images share no bytes, and one of them at most is PTX. Names of element types
+ * have 31 bytes at most. In one major version records keep their size; a newer minor version only
  * gives meaning to reserved fields (0 before), to new kinds and tags, and adds sections. Whoever
  * meets a kind that it does not know answers "needs a newer libgxrt".
  *
