@@ -5,13 +5,12 @@
 #include "frontend/hlo/parser.h"
 #include "ir/attribute/replica_groups.h"
 #include "ir/attribute/sharding.h"
-
-#define DEVICES_MAX (INT64_C(1) << 24)
+#include "ir/base/limits.h"
 
 /* One more size of a grid of devices, which has *count of them; false: it is none, or they are too many. */
 static bool count_devices(int64_t size, int64_t *count)
 {
-    if (size <= 0 || size > DEVICES_MAX / *count)
+    if (size <= 0 || size > MESH_DEVICES_MOST / *count)
         return false;
     *count *= size;
     return true;
@@ -212,8 +211,8 @@ static bool groups_iota(Parser *p, ReplicaGroups *g)
         return token_wrong(p, at, "expects two sizes: groups and devices of a group");
     g->count = shape.data[0];
     g->size = shape.data[1];
-    if (g->count <= 0 || g->size <= 0 || g->count > DEVICES_MAX ||
-        g->size > DEVICES_MAX || g->count * g->size != iota_count(g->iota))
+    if (g->count <= 0 || g->size <= 0 || g->count > MESH_DEVICES_MOST ||
+        g->size > MESH_DEVICES_MOST || g->count * g->size != iota_count(g->iota))
         return token_wrong(
             p, at, "groups times devices is not the number of devices on the right");
     return true;

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "frontend/proto/reader.h"
-
-#define DEVICES_MOST (INT64_C(1) << 24)
+#include "ir/base/limits.h"
 
 /* Fields of NamedShardingProto. The last two are ours: how the sharding was written, which
  * others tell by its axes, and the reduction of what is unreduced. */
@@ -61,7 +60,7 @@ static bool read_axes(Reader *r, Message message, Mesh *mesh, int64_t *devices)
     for (size_t at = 0; next_part(r, message, 1, &at, &axis); mesh->axis_count++) {
         Bytes name = message_bytes(axis, 1);
         int64_t size = message_int(axis, 2);
-        if (size <= 0 || size > DEVICES_MOST / *devices ||
+        if (size <= 0 || size > MESH_DEVICES_MOST / *devices ||
             memchr(name.data, '\0', name.length) != NULL)
             return reader_trouble(r, "an axis of a mesh has no right name and size");
         *devices *= size;
@@ -88,8 +87,8 @@ static const Mesh *read_mesh(Reader *r, Message message)
     }
     Ints dims = message_ints(r, iota, 1), order = message_ints(r, iota, 2);
     for (uint32_t i = 0; i < dims.count; i++) {
-        if (dims.data[i] <= 0 || dims.data[i] > DEVICES_MOST / count)
-            count = DEVICES_MOST + 1;
+        if (dims.data[i] <= 0 || dims.data[i] > MESH_DEVICES_MOST / count)
+            count = MESH_DEVICES_MOST + 1;
         else
             count *= dims.data[i];
     }

@@ -76,6 +76,9 @@ static const char *const missing_forms[][2] = {
     {"stochastic-convert", "to floats"},
     {"more than 64 dimensions", "of one array"},
     {"more than 64 loops", "and branches inside of each other, or more than 1000 calls"},
+    {"more than 64 computations",
+     "inside of each other, of loops, calls and branches for one element, in the "
+     "evaluator"},
     {"more than 64 arrays", "in one reduce, reduce-window, scatter or sort"},
     {"rng-bit-generator", "states of other than 16 bytes, or for philox 24"},
     {"reducers, comparators, combiners",

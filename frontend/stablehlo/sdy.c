@@ -6,16 +6,15 @@
 #include <string.h>
 
 #include "frontend/stablehlo/functions.h"
+#include "ir/base/limits.h"
 #include "ir/dtype.h"
-
-enum { DEVICES_MAX = 1 << 24 };
 
 /* -- meshes --------------------------------------------------------------------------------- */
 
 static bool add_axis(Converter *c, const char *name, int64_t size, MeshAxis *axes,
                      uint32_t count, int64_t *devices)
 {
-    bool right = size > 0 && size <= DEVICES_MAX / *devices;
+    bool right = size > 0 && size <= MESH_DEVICES_MOST / *devices;
     for (uint32_t i = 0; right && i < count; i++)
         right = strcmp(axes[i].name, name) != 0;
     if (!right)

@@ -1,5 +1,6 @@
 /* The verifier's rules about which devices talk to each other (9.5 of the language). */
 #include "ir/attribute/replica_groups.h"
+#include "ir/base/limits.h"
 #include "ir/verify/rules.h"
 
 static bool is_all_reduce(OpCode op)
@@ -225,7 +226,7 @@ static void check_pairs(Verify *v, const Instruction *inst)
                      (long long)most, (long long)devices);
         return;
     }
-    if (most > (int64_t)1 << 24) {
+    if (most > MESH_DEVICES_MOST) {
         verify_error(v, inst, "source_target_pairs names device %lld", (long long)most);
         return;
     }

@@ -2,6 +2,7 @@
  * the array, names each device once; values that a loop carries keep their sharding. */
 #include "ir/attribute/sharding.h"
 #include "ir/attribute/replica_groups.h"
+#include "ir/base/limits.h"
 
 #include "ir/verify/rules.h"
 
@@ -27,7 +28,7 @@ static void check_devices(Verify *v, const Instruction *inst, Ints devices)
         if (devices.data[i] > most)
             most = devices.data[i];
     check_device(v, inst, most);
-    if (most > (int64_t)1 << 24)
+    if (most > MESH_DEVICES_MOST)
         return;
     bool *seen = ARENA_ARRAY(v->scratch, bool, (size_t)most + 1);
     for (uint32_t i = 0; i < devices.count; i++) {

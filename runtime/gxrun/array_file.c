@@ -187,6 +187,12 @@ bool stored_array_read(const ArrayFile *f, const StoredArray *a, DType dtype,
         snprintf(error, error_size, "%s: %s", label, a->refused);
         return false;
     }
+    if (a->has_crc && npz_crc(0, a->data, a->bytes) != a->crc) {
+        snprintf(error, error_size,
+                 "%s: the file is damaged: the array has another checksum than is stored",
+                 label);
+        return false;
+    }
     NpyArray found;
     bool ok = a->is_npy
                   ? npy_find(label, a->data, a->bytes, dtype, rank, dims, &found, error,

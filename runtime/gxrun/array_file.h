@@ -16,7 +16,9 @@ typedef struct StoredArray {
     unsigned char *data; /* in the file, all of it within */
     size_t bytes;
     const char *refused; /* why it cannot be used, or NULL */
-    bool is_npy;         /* `data` is a .npy file; what follows is not set */
+    bool has_crc;        /* `crc` is that of `data`, if the file is whole */
+    uint32_t crc;
+    bool is_npy; /* `data` is a .npy file; what follows is not set */
     DType dtype;
     uint32_t rank;
     int64_t dims[STORED_MAX_RANK];
@@ -47,6 +49,8 @@ bool stored_array_read(const ArrayFile *file, const StoredArray *a, DType dtype,
 /* The readers of the two archives: they add arrays to an open file. */
 bool npz_list(ArrayFile *file, char *error, size_t error_size);
 bool safetensors_list(ArrayFile *file, char *error, size_t error_size);
+/* CRC-32 of what has the sum `crc` (0: of nothing) and these bytes behind it (APPNOTE 6.3, 4.4.7). For one thread at a time. */
+uint32_t npz_crc(uint32_t crc, const void *data, size_t bytes);
 /* False: no memory. `name` is copied. */
 bool array_file_add(ArrayFile *file, const char *name, size_t length, StoredArray a);
 

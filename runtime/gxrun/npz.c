@@ -31,12 +31,54 @@ static uint64_t number(const unsigned char *at, int bytes)
     return n;
 }
 
+/* --- the sum of what is stored ------------------------------------------------------------ */
+
+/* Eight bytes at a time: rest[k][b] is what a byte b leaves when k bytes have followed it. */
+static uint32_t rest[8][256];
+
+static void make_rests(void)
+{
+    for (uint32_t b = 0; b < 256; b++) {
+        uint32_t x = b;
+        for (int k = 0; k < 8; k++) {
+            x = x & 1 ? x >> 1 ^ 0xedb88320 : x >> 1;
+        }
+        rest[0][b] = x;
+    }
+    for (int k = 1; k < 8; k++) {
+        for (uint32_t b = 0; b < 256; b++) {
+            rest[k][b] = rest[0][rest[k - 1][b] & 0xff] ^ rest[k - 1][b] >> 8;
+        }
+    }
+}
+
+uint32_t npz_crc(uint32_t c, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    if (rest[0][255] == 0) {
+        make_rests();
+    }
+    c = ~c;
+    for (; bytes >= 8; bytes -= 8, p += 8) {
+        uint32_t low = c ^ (uint32_t)number(p, 4);
+        c = rest[3][p[4]] ^ rest[2][p[5]] ^ rest[1][p[6]] ^ rest[0][p[7]];
+        for (int k = 0; k < 4; k++) {
+            c ^= rest[7 - k][low >> 8 * k & 0xff];
+        }
+    }
+    while (bytes-- > 0) {
+        c = rest[0][(c ^ *p++) & 0xff] ^ c >> 8;
+    }
+    return ~c;
+}
+
 /* --- reading ----------------------------------------------------------------------------- */
 
 typedef struct Entry {
     const char *name;
     size_t name_length;
     unsigned method;
+    uint32_t crc;                  /* of the bytes as they were */
     uint64_t stored, size, offset; /* bytes as stored, as they were, and where they are */
 } Entry;
 
@@ -108,6 +150,7 @@ static bool read_entry(const ArrayFile *f, uint64_t *at, Entry *e)
     *e = (Entry){.name = (const char *)b + CENTRAL_BYTES,
                  .name_length = name,
                  .method = (unsigned)number(b + 10, 2),
+                 .crc = (uint32_t)number(b + 16, 4),
                  .stored = number(b + 20, 4),
                  .size = number(b + 24, 4),
                  .offset = number(b + 42, 4)};
@@ -148,6 +191,8 @@ bool npz_list(ArrayFile *f, char *error, size_t error_size)
             StoredArray a = {.data = f->bytes + data,
                              .bytes = (size_t)e.stored,
                              .is_npy = true,
+                             .has_crc = true,
+                             .crc = e.crc,
                              .refused = e.method
                                             ? "not supported: it is compressed; save it "
                                               "with numpy.savez"
@@ -162,24 +207,6 @@ bool npz_list(ArrayFile *f, char *error, size_t error_size)
 }
 
 /* --- writing ----------------------------------------------------------------------------- */
-
-static uint32_t crc(uint32_t c, const void *data, size_t bytes)
-{
-    static uint32_t table[256];
-    for (uint32_t i = 0; table[255] == 0 && i < 256; i++) {
-        uint32_t x = i;
-        for (int k = 0; k < 8; k++) {
-            x = x & 1 ? x >> 1 ^ 0xedb88320 : x >> 1;
-        }
-        table[i] = x;
-    }
-    const unsigned char *p = data;
-    c = ~c;
-    while (bytes-- > 0) {
-        c = table[(c ^ *p++) & 0xff] ^ c >> 8;
-    }
-    return ~c;
-}
 
 static unsigned char *put(unsigned char *to, uint64_t n, int bytes)
 {
@@ -212,7 +239,7 @@ static bool make_member(Member *m, const WrittenArray *a, uint64_t offset)
     snprintf(m->name, m->name_bytes + 1, "%s.npy", a->name);
     m->header_bytes = npy_header(a->dtype, a->rank, a->dims, m->header, NPY_HEADER);
     uint64_t size = m->header_bytes + a->bytes;
-    uint32_t sum = crc(crc(0, m->header, m->header_bytes), a->data, a->bytes);
+    uint32_t sum = npz_crc(npz_crc(0, m->header, m->header_bytes), a->data, a->bytes);
     unsigned char *to = put(m->local, LOCAL, 4);
     to = put(to, 45, 2);       /* version needed: 64 bits */
     to = put(to, 0x800, 2);    /* names are UTF-8 */

@@ -51,6 +51,10 @@ with zipfile.ZipFile(os.path.join(sys.argv[1], "model.npz"), "w") as z:
     z.writestr("x.npy", npy([0.5, 1.5], (2,)))
 with zipfile.ZipFile(os.path.join(sys.argv[1], "packed.npz"), "w", zipfile.ZIP_DEFLATED) as z:
     z.writestr("x.npy", npy([0.0] * 2, (2,)))
+with open(os.path.join(sys.argv[1], "model.npz"), "rb") as f:
+    damaged = f.read()
+at = damaged.index(struct.pack("<ff", 0.5, 1.5))
+write("damaged.npz", damaged[:at] + b"\1" + damaged[at + 1:])
 rows = path_rows + [{"path": "x", "name": "x.1", "dtype": "f32", "shape": [2]}]
 results = [{"path": f"['{key}']", "name": str(i), "dtype": "f32", "shape": [2]} for i, key in enumerate(("sum", "less"))]
 write("many.json", json.dumps({"gxc_manifest": 1, "arguments": rows, "results": results}).encode())
