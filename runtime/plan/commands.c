@@ -92,7 +92,7 @@ bool plan_read_collective(PlanReader *r, const PlanCommand *c, const PlanArg *ar
         return plan_fail(r, "a collective without its types");
     }
     if (op->dtypes != PLAN_NONE &&
-        !plan_take(&r->taken.refs, c->arg_count / 2, p->refs_count)) {
+        !plan_take(&r->taken->refs, c->arg_count / 2, p->refs_count)) {
         return plan_fail(r, "a collective that shares its types");
     }
     if (op->flags & PLAN_COLLECTIVE_JOINED && !has_partner(p, c, r->region_end)) {
@@ -155,7 +155,7 @@ bool plan_read_conditional(PlanReader *r, const PlanCommand *c, const PlanArg *a
         !plan_in_table(c->index, c->count, p->refs_count)) {
         return plan_fail(r, "a conditional without its selector or branches");
     }
-    if (!plan_take(&r->taken.refs, c->count, p->refs_count)) {
+    if (!plan_take(&r->taken->refs, c->count, p->refs_count)) {
         return plan_fail(r, "a conditional that shares its branches");
     }
     uint64_t bytes = plan_slice_of(p, &args[0])->bytes;
@@ -245,10 +245,10 @@ static bool read_command(PlanReader *r, uint32_t i)
         (c->subtree > 1 && plan_regions(c) == PLAN_REGIONS_NONE)) {
         return plan_fail(r, "a damaged record");
     }
-    if (!plan_take(&r->taken.refs, c->wait_count, p->refs_count)) {
+    if (!plan_take(&r->taken->refs, c->wait_count, p->refs_count)) {
         return plan_fail(r, "waits that are shared");
     }
-    if (!plan_take(&r->taken.args, c->arg_count, p->args_count)) {
+    if (!plan_take(&r->taken->args, c->arg_count, p->args_count)) {
         return plan_fail(r, "arguments that are shared");
     }
     for (uint32_t j = 0; j < c->wait_count; j++) {

@@ -506,7 +506,7 @@ static bool read_cliques(PlanReader *r)
             free(seen);
             return plan_fail(r, "clique %u of the plan is damaged", i);
         }
-        if (!plan_take(&r->taken.numbers, c->number_count, p->numbers_count)) {
+        if (!plan_take(&r->taken->numbers, c->number_count, p->numbers_count)) {
             free(seen);
             return plan_fail(r, "clique %u of the plan shares its groups", i);
         }
@@ -532,7 +532,7 @@ static bool read_collectives(PlanReader *r)
             !plan_in_table(c->pairs, 2 * (uint64_t)c->pair_count, p->numbers_count)) {
             return plan_fail(r, "collective %u of the plan is damaged", i);
         }
-        if (!plan_take(&r->taken.numbers, 2 * (uint64_t)c->pair_count,
+        if (!plan_take(&r->taken->numbers, 2 * (uint64_t)c->pair_count,
                        p->numbers_count)) {
             return plan_fail(r, "collective %u of the plan shares its pairs", i);
         }
@@ -573,7 +573,8 @@ bool plan_read(Plan *out, const void *bytes, size_t size, char *error, size_t er
     memset(out, 0, sizeof *out);
     out->bytes = bytes;
     out->size = size;
-    PlanReader r = {.p = out, .error = error, .error_size = error_size};
+    struct PlanTaken taken = {0};
+    PlanReader r = {.p = out, .error = error, .error_size = error_size, .taken = &taken};
     if ((uintptr_t)bytes % 8 != 0) {
         return plan_fail(&r, "the plan does not start at a multiple of 8 bytes");
     }

@@ -26,9 +26,9 @@ typedef struct PlanReader {
     unsigned char *started;   /* by async slot */
     uint32_t region_end;      /* of the region that holds the command being read */
     PlanGroupSizes *sizes;    /* by clique */
-    struct {
+    struct PlanTaken {
         uint64_t numbers, refs, args, candidates;
-    } taken; /* how many of these tables the records read so far have for themselves */
+    } * taken; /* how many of these tables the records read so far have; its copies have it, too */
 } PlanReader;
 
 /* Both write the error and return false. */

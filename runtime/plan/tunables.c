@@ -32,11 +32,11 @@ static bool is_tunable(const PlanReader *r, const PlanTunable *t)
 }
 
 /* None of another, and none of a command. */
-static bool takes_own(PlanReader *r, const PlanTunable *t)
+static bool takes_own(const PlanReader *r, const PlanTunable *t)
 {
     const Plan *p = r->p;
-    return plan_take(&r->taken.candidates, t->candidate_count, p->candidates_count) &&
-           plan_take(&r->taken.refs, p->commands[t->command].arg_count, p->refs_count);
+    return plan_take(&r->taken->candidates, t->candidate_count, p->candidates_count) &&
+           plan_take(&r->taken->refs, p->commands[t->command].arg_count, p->refs_count);
 }
 
 bool plan_read_tunables(PlanReader *r)
