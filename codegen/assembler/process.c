@@ -64,7 +64,8 @@ static bool limit_processor(unsigned most)
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || getrlimit(RLIMIT_CORE, &core) != 0)
         return false;
     limit.rlim_cur = limit.rlim_cur < most ? limit.rlim_cur : most;
-    limit.rlim_max = limit.rlim_max < most + MORE ? limit.rlim_max : most + MORE;
+    rlim_t hard = (rlim_t)most + MORE;
+    limit.rlim_max = limit.rlim_max < hard ? limit.rlim_max : hard;
     core.rlim_cur = 0;
     return setrlimit(RLIMIT_CPU, &limit) == 0 && setrlimit(RLIMIT_CORE, &core) == 0;
 }

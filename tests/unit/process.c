@@ -1,6 +1,7 @@
 /* The assembler's process: its files, its exit, and that it does not outlive who waits for it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -118,6 +119,8 @@ static void test_stuck(void **state)
     assert_int_equal(shell("sh -c 'while :; do :; done'; exit 6", &f), 6);
     assert_int_equal(shell("kill -KILL $$", &f), 128 + SIGKILL);
     assert_int_equal(shell("exit 7", &f), 7);
+    f.most_seconds = UINT_MAX;
+    assert_int_equal(shell("exit 8", &f), 8);
     close(f.log);
     assert_int_equal(process_failure(1), ASSEMBLER_REFUSED);
     assert_int_equal(process_failure(128 + SIGSEGV), ASSEMBLER_REFUSED);
