@@ -351,10 +351,11 @@ static bool write_file(const char *name, const void *data, size_t size)
     return error == 0;
 }
 
-/* The input's name with what is made of it (NULL: an artefact, a cubin) as its ending. */
+/* The input's name with what is made of it (artefacts are cubins) as its ending. */
 static char *default_output(const char *input, const char *emit)
 {
-    const char *ending = emit != NULL ? emit : "cubin";
+    bool is_artefact = emit == NULL || strcmp(emit, "candidates") == 0;
+    const char *ending = is_artefact ? "cubin" : emit;
     const char *base = strcmp(input, "-") == 0 ? "out" : input;
     size_t length = strlen(base);
     const char *dot = strrchr(base, '.'), *slash = strrchr(base, '/');
@@ -399,7 +400,12 @@ static int write_list(const Request *r)
 
 static bool writes_text(const gxc_options *o)
 {
-    return o->emit != NULL && strcmp(o->emit, "cubin") != 0 && strcmp(o->emit, "pb") != 0;
+    static const char *const binary[] = {"cubin", "pb", "tileir", "candidates"};
+    for (size_t i = 0; o->emit != NULL && i < sizeof binary / sizeof *binary; i++) {
+        if (strcmp(o->emit, binary[i]) == 0)
+            return false;
+    }
+    return o->emit != NULL;
 }
 
 static int compile_file(const Request *r)
