@@ -202,17 +202,8 @@ static void hash_module(Compile *c, const Module *m)
 
 static void emit_hlo(Compile *c, Module *m)
 {
-    const char *form = c->options.print;
-    PrintForm print = PRINT_DEFAULT;
-    if (form != NULL && strcmp(form, "long") == 0)
-        print = PRINT_LONG;
-    else if (form != NULL && strcmp(form, "short") == 0)
-        print = PRINT_SHORT;
-    else if (form != NULL && strcmp(form, "default") != 0)
-        compile_usage_error(
-            c, "unknown print form \"%s\"; forms are default, long, short", form);
     stage_begin(&c->times, "print");
-    c->result->bytes = module_print(c->arena, m, print, &c->result->size);
+    c->result->bytes = module_print(c->arena, m, c->print, &c->result->size);
 }
 
 static bool has_candidates(const gxc_options *o)
@@ -277,7 +268,7 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .emu = c->emu,
         .contract = !given->fp_contract_off,
         .candidates = has_candidates(given) ? CANDIDATES : 0,
-        .jobs = given->jobs > 0 ? (uint32_t)given->jobs : 0,
+        .jobs = (uint32_t)given->jobs,
         .compute_streams = (uint32_t)c->settings.num_compute_streams,
         .communication_streams = (uint32_t)c->settings.num_communication_streams,
         .collective_memory = c->settings.collective_memory != 0,

@@ -7,6 +7,7 @@
 #include "frontend/report/report.h"
 #include "frontend/result.h"
 #include "frontend/tuning.h"
+#include "ir/print/print.h"
 #include "passes/pipeline.h"
 #include "passes/settings.h"
 
@@ -23,6 +24,7 @@ typedef struct Compile {
     gxc_status status; /* why it ended early */
     PipelineOptions pipeline;
     PassSettings settings;
+    PrintForm print;
     Target *targets;
     size_t target_count;
     bool emu;
@@ -46,7 +48,7 @@ void compile_check_call(Compile *c);
 /* The options are the caller's struct, which may be an older and shorter one. */
 void compile_copy_options(Compile *c, const gxc_options *from);
 
-/* Sets targets, settings, tuning and planner from the options, or says what is wrong with them. */
+/* Sets targets, the form of text, settings, tuning and planner from the options, or says what is wrong with them. */
 void compile_check_options(Compile *c);
 
 #endif

@@ -121,6 +121,35 @@ static void check_tiles(Compile *c)
         c->targets[k].tiles = (TileUse)i;
 }
 
+static void check_print(Compile *c)
+{
+    static const char *const words[] = {
+        [PRINT_DEFAULT] = "default", [PRINT_LONG] = "long", [PRINT_SHORT] = "short"};
+    const char *word = c->options.print != NULL ? c->options.print : "default";
+    size_t count = sizeof words / sizeof *words, i = 0;
+    while (i < count && strcmp(words[i], word) != 0)
+        i++;
+    if (i == count)
+        compile_usage_error(
+            c, "unknown print form \"%s\"; forms are default, long, short", word);
+    else
+        c->print = (PrintForm)i;
+}
+
+/* A file "" + "/name" would lie in the root folder. */
+static void check_folders(Compile *c)
+{
+    const gxc_options *o = &c->options;
+    const struct {
+        const char *option, *folder;
+    } rows[] = {
+        {"--dump-dir", o->dump_dir}, {"--cache-dir", o->cache_dir}, {"--cuda", o->cuda}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].folder != NULL && *rows[i].folder == '\0')
+            compile_usage_error(c, "%s= names no folder", rows[i].option);
+    }
+}
+
 /* Whether CUDA Tile IR makes tiles: where it is at hand, and time to compile is. */
 static void choose_tileir(Compile *c)
 {
@@ -173,6 +202,8 @@ void compile_check_options(Compile *c)
         c->tuning = tuning_read(c->arena, c->diag, o->tuning, o->require_tuning != 0);
     if (o->require_tuning != 0 && o->tuning == NULL)
         compile_usage_error(c, "--require-tuning: of which file? give --tuning=FILE");
+    check_folders(c);
+    check_print(c);
     check_tiles(c);
     settings_init(&c->settings);
     c->settings.level = o->opt_level_set ? o->opt_level : 1;
@@ -221,4 +252,7 @@ void compile_check_options(Compile *c)
                             (long long)c->settings.level);
     if (o->replicas < 0 || o->partitions < 0)
         compile_usage_error(c, "replica and partition counts must be positive");
+    if (o->jobs < 0)
+        compile_usage_error(c, "%d jobs: the number of threads must be positive",
+                            o->jobs);
 }

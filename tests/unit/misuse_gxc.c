@@ -140,7 +140,11 @@ static void test_options(void **state)
         {{.tiles = "no-such"}, "--tiles=no-such"},
         {{.f32_dots = "f64"}, "unknown form \"f64\""},
         {{.emit = "no-such"}, "unknown --emit form \"no-such\""},
-        {{.emit = "hlo", .print = "no-such"}, "unknown print form \"no-such\""},
+        {{.print = "no-such"}, "unknown print form \"no-such\""},
+        {{.jobs = -1}, "-1 jobs"},
+        {{.dump_dir = ""}, "--dump-dir= names no folder"},
+        {{.cache_dir = ""}, "--cache-dir= names no folder"},
+        {{.cuda = ""}, "--cuda= names no folder"},
         {{.tuning = "/nonexistent"}, "/nonexistent"},
     };
     (void)state;
