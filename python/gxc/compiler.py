@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import sys
 import warnings
@@ -15,6 +16,8 @@ _OPTIONS = {"opt_level", "emit", "print", "replicas", "partitions", "jobs", "pas
             "assembler", "cuda", "cache_dir", "embed_hlo", "fp_contract_off", "settings", "lint", "f32_dots", "module",
             "tuning", "require_tuning", "line_info", "embed_ptx", "embed_tileir",
             "max_assembler_seconds"}
+_TEXTS = {name for name, kind in library.CompileOptions._fields_ if kind is ctypes.c_char_p}
+_BINARY = ("pb", "cubin", "tileir", "candidates")  # forms of `emit` that are no text
 
 
 class Source(NamedTuple):
@@ -37,7 +40,7 @@ def run(source: Source, targets: Iterable[str] = (), **given: Any) -> tuple[byte
     result = ctypes.c_void_p()
     options, keep = _options(list(targets), given)
     gxc = library.compiler()
-    status = gxc.gxc_compile(source.name.encode(), source.data, len(source.data), options, result)
+    status = gxc.gxc_compile(os.fsencode(source.name), source.data, len(source.data), options, result)
     del keep
     try:
         text = gxc.gxc_result_diagnostics(result).decode(errors="replace") if result else ""
@@ -55,24 +58,36 @@ def _options(targets: list[str], given: dict[str, Any]) -> tuple[library.Compile
         raise TypeError(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
     o = library.CompileOptions(struct_size=ctypes.sizeof(library.CompileOptions))
     keep: list = []
-    o.targets, o.target_count = _strings(targets, keep)
+    o.targets, o.target_count = _strings("target", targets, keep)
     given.setdefault("cuda", cuda_folder())
-    if "opt_level" in given:
-        o.opt_level_set = 1
+    o.opt_level_set = int(given.get("opt_level") is not None)
     settings = given.pop("settings", None) or {}
-    o.settings, o.setting_count = _strings([f"{k}={_number(v)}" for k, v in settings.items()], keep)
+    o.settings, o.setting_count = _strings(
+        "settings", [f"{k}={int(v) if isinstance(v, bool) else v}" for k, v in settings.items()], keep)
     for name, value in given.items():
         if value is not None:
-            setattr(o, name, os.fsencode(value) if isinstance(value, (str, os.PathLike)) else int(value))
+            setattr(o, name, _text(value, name) if name in _TEXTS else _number(value, name))
+            if name not in _TEXTS and getattr(o, name) != value:
+                raise ValueError(f"{name}={value!r}: the number does not fit")  # ctypes has cut it
     return o, keep
 
 
-def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, bool) else value
+def _text(value: Any, name: str) -> bytes:
+    """As C has it. ctypes takes a number for an address."""
+    if not isinstance(value, (str, os.PathLike)) or b"\0" in os.fsencode(value):
+        raise TypeError(f"{name}={value!r}: a text is expected")
+    return os.fsencode(value)
 
 
-def _strings(texts: list[str], keep: list) -> tuple[Any, int]:
-    array = (ctypes.c_char_p * max(len(texts), 1))(*[t.encode() for t in texts])
+def _number(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}: a whole number is expected") from None
+
+
+def _strings(name: str, texts: list[str], keep: list) -> tuple[Any, int]:
+    array = (ctypes.c_char_p * max(len(texts), 1))(*[_text(t, name) for t in texts])
     keep.append(array)
     return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p)), len(texts)
 
@@ -161,5 +176,5 @@ def compile(program: Any, *arguments: Any, target: Union[str, Iterable[str], Non
     if warning:
         warnings.warn(warning.rstrip(), GxcWarning, stacklevel=2)
     if options.get("emit"):
-        return data.decode() if options["emit"] not in ("pb", "cubin") else data
+        return data if options["emit"] in _BINARY else data.decode(errors="replace")
     return Program(data, interface=source.interface, native=True)

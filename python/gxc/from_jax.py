@@ -198,6 +198,8 @@ def jit(function: Union[Callable, None] = None, *, static_argnums: Union[int, tu
     >>> float(power(np.float32(3), 4))
     81.0
     """
+    if options.get("emit"):
+        raise TypeError("gxc.jit runs what it compiles: gxc.compile takes emit")
     if function is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, target=target, **options)

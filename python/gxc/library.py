@@ -186,7 +186,7 @@ def check_run(status: int) -> None:
     """Raises what a gxrt_status means."""
     kinds = {2: FileError, 3: UnsupportedError, 4: MissingLibraryError, 5: DeviceError, 6: DeviceError, 7: DeviceError}
     if status:
-        raise kinds.get(status, RunError)(runtime().gxrt_last_error().decode())
+        raise kinds.get(status, RunError)(runtime().gxrt_last_error().decode(errors="replace"))
 
 
 def _declare(library: ctypes.CDLL, functions: dict) -> ctypes.CDLL:

@@ -342,6 +342,29 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(gxc.CompileError, "neither a file nor"):
             gxc.compile("nothing.hlo")
 
+    def test_options(self):
+        text = "HloModule m ENTRY e { x = f32[3] parameter(0) ROOT y = f32[3] negate(x) }"
+        for name, value, error in (("emit", 3, TypeError), ("cache_dir", True, TypeError), ("print", "a\0b", TypeError),
+                                   ("target", ["emu", 3], TypeError), ("target", "emu\0", TypeError),
+                                   ("jobs", 1.5, TypeError), ("lint", "yes", TypeError), ("jobs", 1 << 32 | 1, ValueError),
+                                   ("replicas", 1 << 64 | 1, ValueError), ("max_assembler_seconds", -1, ValueError)):
+            with self.assertRaisesRegex(error, f"{name}=.* (is expected|does not fit)"):
+                gxc.compile(text, **{name: value})
+        with self.assertRaisesRegex(TypeError, "gxc.compile takes emit"):
+            gxc.jit(lambda x: x, emit="hlo")
+        self.assertEqual(gxc.compile(text, opt_level=None, jobs=np.int64(2)).to_bytes(), gxc.compile(text).to_bytes())
+        self.assertNotEqual(gxc.compile(text, opt_level=0, emit="candidates"), b"")
+        self.assertTrue(gxc.compile(text, emit="tileir").startswith(b"\x7fTileIR"))
+
+    def test_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, os.fsdecode(b"\xff.hlo"))
+            with open(path, "w") as file:
+                file.write("HloModule m ENTRY e { x = f32[3] parameter(0) ROOT y = f32[3] negate(x) }")
+            gxc.compile(path)
+            with self.assertRaisesRegex(gxc.FileError, "no ELF file"):
+                gxc.load(path)
+
     def test_files(self):
         with self.assertRaises(gxc.FileError):
             gxc.load("/nowhere/x.cubin")
