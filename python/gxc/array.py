@@ -139,7 +139,10 @@ class Array:
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         array = self.numpy()
-        if copy or (dtype is not None and np.dtype(dtype) != array.dtype):
+        casts = dtype is not None and np.dtype(dtype) != array.dtype
+        if copy is False and (casts or self._dtype.bits < 8 or not self._live().session.emulated):
+            raise ValueError("these elements of a gxc.Array cannot be had without a copy")
+        if copy or casts:
             return array.astype(dtype or array.dtype)
         return array
 
@@ -176,6 +179,9 @@ class Array:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
         return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return iter(self.numpy())
 
     def __getitem__(self, key: Any) -> Any:
         return self.numpy()[key]
@@ -266,6 +272,8 @@ def host_array(given: Any, value: Value) -> np.ndarray:
         array = _from_numbers(given, value, wanted)
     else:
         array = _foreign(given)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype != wanted and array.dtype == raw and raw != wanted:
         array = array.view(wanted)  # raw bits
     if array.dtype != wanted or array.shape != value.shape:
@@ -277,14 +285,22 @@ def host_array(given: Any, value: Value) -> np.ndarray:
 def _from_numbers(given: Any, value: Value, wanted: np.dtype) -> np.ndarray:
     try:
         array = np.asarray(given)
-        cast = array.astype(wanted)
-        exact = np.issubdtype(array.dtype, np.number) or array.dtype == bool
-        fits = exact and (wanted.kind not in "iub" or bool(np.all(cast == array)))
+        if _has_values(dtypes.find(value.dtype), array):
+            return array.astype(wanted)
     except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
-        raise RunError(f"{given!r} was given for {value}: it has no such values")
-    return cast
+        pass
+    raise RunError(f"{given!r} was given for {value}: it has no such values")
+
+
+def _has_values(d: dtypes.DType, numbers: np.ndarray) -> bool:
+    """Whether a type has such numbers, those of floating-point types rounded."""
+    if numbers.dtype.kind == "c":
+        return d.is_complex
+    if not d.is_integer:
+        return numbers.dtype.kind in "biuf"
+    least, end = d.range()
+    with np.errstate(invalid="ignore"):
+        return numbers.dtype.kind in "biuf" and bool(np.all((numbers >= least) & (numbers < end) & (numbers % 1 == 0)))
 
 
 def _foreign(given: Any) -> np.ndarray:

@@ -21,6 +21,19 @@ class DType(NamedTuple):
     raw: str           # numpy's type of the same size
     code: int          # DLPack's
 
+    @property
+    def is_integer(self) -> bool:
+        return self.code in (0, 1, 6)
+
+    @property
+    def is_complex(self) -> bool:
+        return self.code == 5
+
+    def range(self) -> tuple[int, int]:
+        """The least value of an integer type, and what comes after the greatest."""
+        bits = 1 if self.code == 6 else self.bits
+        return (-(1 << (bits - 1)), 1 << (bits - 1)) if self.code == 0 else (0, 1 << bits)
+
 
 _ROWS = [
     DType("pred", 8, "bool", "bool", 6),

@@ -288,6 +288,27 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(gxc.RunError, "has no such values"):
             gxc.compile("HloModule m ENTRY e { x = s8[] parameter(0) ROOT y = s8[] negate(x) }")(300)
 
+    def test_numbers(self):
+        for dtype, good, bad in (("s4", (-8, 7, 2.0), (8, -9, 1.5)), ("u4", (15, True), (16, -1)), ("pred", (True, 0), (2, 0.5)),
+                                 ("s64", (-1 << 63, (1 << 63) - 1), (1 << 63, 2.0 ** 63, float("inf"), float("nan"))),
+                                 ("u64", ((1 << 64) - 1,), (-1, 1 << 64, 1j)), ("f32", (0.1, 3), (1 + 2j, "x", None, 10 ** 400)),
+                                 ("c64", (1 + 2j, 3), ("x",))):
+            program = gxc.compile(f"HloModule m ENTRY e {{ x = {dtype}[] parameter(0) ROOT y = {dtype}[] copy(x) }}")
+            for number in good:
+                np.testing.assert_allclose(complex(program(number).numpy()), number)
+            for number in bad:
+                with self.assertRaisesRegex(gxc.RunError, "was given for x|takes 1 arrays"):
+                    program(number)
+
+    def test_as_numpy_has_it(self):
+        y = self.double(np.arange(6).reshape(2, 3).astype(">f4"))
+        tree_equal(y, np.float32([[0, 2, 4], [6, 8, 10]]))
+        self.assertEqual([row.tolist() for row in y], [[0, 2, 4], [6, 8, 10]])
+        with self.assertRaises(TypeError):
+            iter(gxc.compile("HloModule m ENTRY e { ROOT c = f32[] constant(1) }")())
+        with self.assertRaises(ValueError):
+            np.array(y, np.float64, copy=False)
+
     def test_layouts(self):
         program = gxc.compile("HloModule m, entry_computation_layout={(f32[2,3]{0,1}, f32[4,2,3]{1,2,0})->f32[4,2,3]{0,1,2}}\n"
                               "ENTRY e { x = f32[2,3]{0,1} parameter(0) z = f32[4,2,3]{1,2,0} parameter(1) "
