@@ -6,7 +6,7 @@ import ctypes
 import json
 import os
 import weakref
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
 from . import library, tree
 from .array import Array, Memory, Value, put
@@ -131,6 +131,8 @@ class Program:
             raise RunError(f"{self.name} is for {count} devices, {len(arguments)} tuples of arguments were given")
         session = self.session(device, ordinals, replicas)
         leaves = [self._leaves(a if isinstance(a, tuple) else (a,), {}) for a in arguments]
+        if streams and len(streams) != len(leaves):
+            raise RunError(f"{self.name}: {len(streams)} streams were given for {len(leaves)} devices")
         handles = [_stream(s) for s in streams] if streams else [0] * len(leaves)
         return [self._tree(r) for r in self._execute(session, leaves, handles, donate)]
 
@@ -183,20 +185,15 @@ class Program:
 
     def _leaves(self, arguments: tuple, keywords: dict[str, Any]) -> list:
         if self._interface is None or not self._interface.arguments:
-            leaves = [leaf for _, leaf in tree.flatten(arguments)]
-            if keywords:
-                return self._by_name(leaves, dict(tree_names(keywords)))
-            if len(leaves) != len(self.arguments):
-                raise RunError(f"{self.name} takes {len(self.arguments)} arrays ({_names(self.arguments)}), "
-                               f"{len(leaves)} were given")
-            return leaves
+            return self._by_order(arguments, dict(self._paths(keywords.items())))
         names = self._interface.parameters
+        if len(arguments) > len(names):
+            raise RunError(f"{self.name} takes {len(names)} arguments ({', '.join(names)}), {len(arguments)} were given")
         given: dict[str, Any] = {}
-        for i, argument in enumerate(arguments):
-            if i >= len(names):
-                raise RunError(f"{self.name} takes {len(names)} arguments ({', '.join(names)}), {len(arguments)} were given")
-            given.update((names[i] + path, leaf) for path, leaf in tree.flatten(argument))
-        given.update(tree_names(keywords))
+        for path, leaf in self._paths([*zip(names, arguments), *keywords.items()]):
+            if path in given:
+                raise RunError(f"{self.name}: {path} was given twice")
+            given[path] = leaf
         missing = [v for v in self.arguments if v.path not in given]
         if missing:
             raise RunError(f"{self.name}: no array was given for {_names(missing)}")
@@ -206,20 +203,33 @@ class Program:
             raise RunError(f"{self.name} takes no {', '.join(unknown[:5])}, but {_names(self.arguments)}")
         return [given[v.path] for v in self.arguments]
 
-    def _by_name(self, leaves: list, named: dict[str, Any]) -> list:
+    def _paths(self, named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Key path and array of each array in arguments; lists of numbers are arrays where the program has one."""
+        wanted = {v.path for v in self.arguments}
+        out = []
+        left = [(name + path, leaf) for name, argument in named for path, leaf in tree.flatten(argument, tree.is_numbers)]
+        while left:
+            path, leaf = left.pop()
+            if path in wanted or not tree.is_numbers(leaf):
+                out.append((path, leaf))
+            else:
+                left += [(f"{path}[{i}]", part) for i, part in enumerate(leaf)]
+        return out[::-1]
+
+    def _by_order(self, arguments: tuple, named: dict[str, Any]) -> list:
         """Arrays by the names of the parameters, the others by their order."""
         unknown = set(named) - {v.name for v in self.arguments}
         if unknown:
             raise RunError(f"{self.name} takes no {', '.join(sorted(unknown))}, but {_names(self.arguments)}")
-        rest = iter(leaves)
-        try:
-            out = [named[v.name] if v.name in named else next(rest) for v in self.arguments]
-        except StopIteration:
+        rest = [v for v in self.arguments if v.name not in named]
+        leaves = [leaf for a in arguments for _, leaf in tree.flatten(a, tree.is_numbers)]
+        if len(leaves) != len(rest) or any(tree.is_numbers(leaf) and not v.shape for v, leaf in zip(rest, leaves)):
+            leaves = [leaf for _, leaf in tree.flatten(arguments)]
+        if len(leaves) != len(rest):
             raise RunError(f"{self.name} takes {len(self.arguments)} arrays ({_names(self.arguments)}), "
-                           f"{len(leaves) + len(named)} were given") from None
-        if next(rest, None) is not None:
-            raise RunError(f"{self.name} takes {len(self.arguments)} arrays, {len(leaves) + len(named)} were given")
-        return out
+                           f"{len(leaves) + len(named)} were given")
+        left = iter(leaves)
+        return [named[v.name] if v.name in named else next(left) for v in self.arguments]
 
     def _tree(self, leaves: list[Array]) -> Any:
         if self._interface is not None and self._interface.rebuild is not None:
@@ -310,10 +320,6 @@ def device_target(device: str = "auto") -> str:
     out = ctypes.create_string_buffer(64)
     library.check_run(library.runtime().gxrt_device_target(device.encode(), out, len(out)))
     return out.value.decode()
-
-
-def tree_names(keywords: dict[str, Any]) -> list[tuple[str, Any]]:
-    return [(name + path, leaf) for name, value in keywords.items() for path, leaf in tree.flatten(value)]
 
 
 def _names(values: list[Value]) -> str:

@@ -6,41 +6,54 @@ dictionaries, lists, tuples and named tuples are. A key path is what jax.tree_ut
 
 from __future__ import annotations
 
+import ast
+import numbers
 import re
 import sys
-from typing import Any
+from typing import Any, Callable, Optional
 
 from .errors import RunError
 
+IsLeaf = Optional[Callable[[Any], bool]]
 
-def flatten(tree: Any) -> list[tuple[str, Any]]:
+
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[str, Any]]:
     """Key path and leaf of each leaf, in JAX's order."""
     jax = sys.modules.get("jax")
     if jax is not None and hasattr(jax, "tree_util"):
-        leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+        leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_leaf)
         return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
     out: list[tuple[str, Any]] = []
-    _flatten(tree, "", out)
+    _flatten(tree, "", out, is_leaf)
     return out
 
 
-def _flatten(tree: Any, path: str, out: list[tuple[str, Any]]) -> None:
+def is_numbers(tree: Any) -> bool:
+    """Whether it is a list, or lists in a list, of numbers only: an array where a program wants one."""
+    return type(tree) in (list, tuple) and bool(tree) and \
+        all(isinstance(part, numbers.Number) or is_numbers(part) for part in tree)
+
+
+def _flatten(tree: Any, path: str, out: list[tuple[str, Any]], is_leaf: IsLeaf) -> None:
     if tree is None:
+        return
+    if is_leaf is not None and is_leaf(tree):
+        out.append((path, tree))
         return
     if isinstance(tree, dict):
         for key in sorted(tree) if type(tree) is dict else tree:
-            _flatten(tree[key], f"{path}[{key!r}]", out)
+            _flatten(tree[key], f"{path}[{key!r}]", out, is_leaf)
     elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
         for field in tree._fields:
-            _flatten(getattr(tree, field), f"{path}.{field}", out)
+            _flatten(getattr(tree, field), f"{path}.{field}", out, is_leaf)
     elif isinstance(tree, (list, tuple)):
         for i, part in enumerate(tree):
-            _flatten(part, f"{path}[{i}]", out)
+            _flatten(part, f"{path}[{i}]", out, is_leaf)
     else:
         out.append((path, tree))
 
 
-_KEY = re.compile(r"""\[(?:(-?\d+)|'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\]|\.(\w+)""")
+_KEY = re.compile(r"""\[(-?\d+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.(\w+)""")
 
 
 def keys(path: str) -> list[Any]:
@@ -51,8 +64,11 @@ def keys(path: str) -> list[Any]:
         match = _KEY.match(path, at)
         if not match:
             raise RunError(f"{path!r} is not a key path of dictionaries, lists and attributes")
-        number, single, double, attribute = match.groups()
-        out.append(int(number) if number is not None else next(t for t in (single, double, attribute) if t is not None))
+        written, attribute = match.groups()
+        try:
+            out.append(attribute if attribute is not None else ast.literal_eval(written))
+        except (SyntaxError, ValueError):
+            raise RunError(f"{written} in {path!r} is no text or number as Python writes it") from None
         at = match.end()
     return out
 

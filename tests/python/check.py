@@ -206,6 +206,15 @@ class Ways(unittest.TestCase):
             with self.assertRaisesRegex(gxc.FileError, "describes another program"):
                 gxc.load(path)
 
+    def test_keys(self):
+        keys = ("it's", "a\\b", 'q"', "both'\"", "line\n", "\u00fc", "a.b", "[0]", "")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "f.cubin")
+            given = {key: np.float32(i) for i, key in enumerate(keys)}
+            gxc.compile(lambda d: {key: 2 * value for key, value in d.items()}, given).save(path)
+            got = gxc.load(path, allow_native=True)(given)
+            tree_equal(got, {key: 2 * value for key, value in given.items()})
+
     def test_without_jax(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "f.cubin")
@@ -308,6 +317,28 @@ class Arrays(unittest.TestCase):
             iter(gxc.compile("HloModule m ENTRY e { ROOT c = f32[] constant(1) }")())
         with self.assertRaises(ValueError):
             np.array(y, np.float64, copy=False)
+
+    def test_lists(self):
+        tree_equal(self.double([[0, 1, 2], (3, 4.5, 5)]), np.float32([[0, 2, 4], [6, 9, 10]]))
+        tree_equal(self.double(x=[[np.float32(1)] * 3] * 2), np.full((2, 3), 2, np.float32))
+        two = gxc.compile("HloModule m ENTRY e { x = f32[] parameter(0) y = f32[1] parameter(1) z = f32[1] reshape(x) "
+                          "ROOT s = f32[1] subtract(y, z) }")
+        for given in ((1, [3]), (1, np.float32([3]))):
+            tree_equal(two(*given), np.float32([2]))
+        tree_equal(two(1, y=[3]), np.float32([2]))
+        with self.assertRaisesRegex(gxc.RunError, "takes 2 arrays .*, 3 were given"):
+            two(1, 2, y=[3])
+        with self.assertRaisesRegex(gxc.RunError, r"f32\[3\] was given for x|it has no such values"):
+            self.double([0, 1, 2])
+        with self.assertRaisesRegex(gxc.RunError, r"takes 1 arrays .*, 6 were given"):
+            self.double([[0, 1, 2], ["a", 4, 5]])
+        tree = gxc.compile(lambda p, x: p["w"][0] * x + p["w"][1], {"w": [np.zeros(2, np.float32), np.float32(1)]},
+                           np.zeros(2, np.float32))
+        tree_equal(tree({"w": [[1, 2], 3]}, [10, 20]), np.float32([13, 43]))
+        with self.assertRaisesRegex(gxc.RunError, "x was given twice"):
+            tree({"w": [[1, 2], 3]}, [10, 20], x=[1, 2])
+        with self.assertRaisesRegex(gxc.RunError, "1 streams were given for 2 devices"):
+            self.double.run([([[1] * 3] * 2,)] * 2, streams=[0], device="emu")
 
     def test_layouts(self):
         program = gxc.compile("HloModule m, entry_computation_layout={(f32[2,3]{0,1}, f32[4,2,3]{1,2,0})->f32[4,2,3]{0,1,2}}\n"
