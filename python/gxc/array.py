@@ -60,11 +60,32 @@ class Memory:
         self.session, self.device, self.size, self.stream = session, device, size, stream
         self.pointer = session.take(device, size, stream)
         self._finalizer = weakref.finalize(self, session.put_back, device, size, stream, self.pointer)
+        self._lease: Optional[weakref.ref] = None
 
-    def export(self) -> None:
-        """Others may use it on streams of theirs: it is not used again before the device has come to rest."""
+    def export(self) -> Lease:
+        """What others hold as long as they use it. They may do so on streams of theirs: it is not used again before
+        the device has come to rest; and until the process has ended, later than finalizers run."""
         if self._finalizer.detach():
             self._finalizer = weakref.finalize(self, self.session.free, self.device, self.pointer)
+            self._finalizer.atexit = False
+            self.session.stay()
+        lease = self._lease() if self._lease is not None else None
+        if lease is None:
+            lease = Lease(self)
+            self._lease = weakref.ref(lease)
+        return lease
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others see it: then it is not overwritten."""
+        return self._lease is not None and self._lease() is not None
+
+
+class Lease:
+    """Keeps memory for those who use it, as long as one of them does."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
 
 
 class Array:
@@ -119,10 +140,9 @@ class Array:
         memory = self.block_until_ready()._live()
         size = max(self._value.bytes, 1)
         if memory.session.emulated:
-            memory.export()
             piece = (ctypes.c_uint8 * size).from_address(memory.pointer or 0) if memory.pointer else bytearray(size)
             if memory.pointer:
-                piece._gxc_memory = memory  # the view keeps it
+                piece._gxc_lease = memory.export()  # the view keeps it
             raw = np.frombuffer(piece, np.uint8)
         else:
             raw = np.empty(size, np.uint8)
@@ -158,8 +178,7 @@ class Array:
         if self._dtype.bits < 8:
             raise BufferError(f"{self._dtype.name} is packed on the device; use numpy()")
         memory = self.block_until_ready()._live()
-        memory.export()
-        return dlpack.capsule(memory, memory.pointer, here, self._dtype.code, self._dtype.bits, self.shape,
+        return dlpack.capsule(memory.export(), memory.pointer, here, self._dtype.code, self._dtype.bits, self.shape,
                               self._value.strides(), bool(max_version and max_version[0] >= 1))
 
     def __repr__(self) -> str:
@@ -199,7 +218,12 @@ class Argument(NamedTuple):
     """An argument where the program can read it."""
     pointer: int
     owner: Any                # keeps the memory
-    memory: Optional[Memory]  # where the program may overwrite it: a copy of ours, or a donated array
+    memory: Optional[Memory]  # where the program may overwrite it: a copy of ours, or that of a donated array
+    donor: Optional[Array] = None  # can be used no more when the program runs
+
+    def take(self) -> None:
+        if self.donor is not None:
+            self.donor._memory = None
 
 
 def put(session: Session, device: int, value: Value, given: Any, stream: int, donate: bool) -> Argument:
@@ -229,14 +253,14 @@ def _put_array(session: Session, device: int, value: Value, given: Array, stream
         copy = Memory(session, device, value.bytes, stream)
         _copy_in(copy, value, given.numpy())
         return Argument(copy.pointer, copy, copy)
-    if donate and (value.alias >= 0 or value.donated):
-        given._memory = None
-        return Argument(memory.pointer, memory, memory)
+    donor = given if donate and (value.alias >= 0 or value.donated) else None
+    if donor is not None and not memory.is_shared:
+        return Argument(memory.pointer, memory, memory, donor)
     if value.donated or value.must_alias:
         copy = Memory(session, device, value.bytes, stream)
         session.copy(device, copy.pointer, memory.pointer, value.bytes)
-        return Argument(copy.pointer, copy, copy)
-    return Argument(memory.pointer, memory, None)
+        return Argument(copy.pointer, copy, copy, donor)
+    return Argument(memory.pointer, memory, None, donor)
 
 
 def _put_view(session: Session, device: int, value: Value, given: Any, kind: tuple, stream: int) -> Argument:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import os
 import weakref
@@ -10,7 +11,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
 from . import library, tree
 from .array import Array, Memory, Value, put
-from .errors import FileError, RunError
+from .errors import DeviceError, FileError, RunError
 from .session import Session
 
 
@@ -164,8 +165,18 @@ class Program:
             outs = [[self._result_memory(session, d, v, inputs[d], streams[d]) for v in self.results]
                     for d in range(len(leaves))]
             runs = [self._run(inputs[d], outs[d], streams[d]) for d in range(len(leaves))]
-            session.execute(runs)
+            try:
+                session.execute(runs)
+            except DeviceError:
+                self._take(inputs)  # it may have begun
+                raise
+            self._take(inputs)
         return [[Array(m, v) for m, v in zip(memories, self.results)] for memories in outs]
+
+    @staticmethod
+    def _take(inputs: list[list]) -> None:
+        for argument in itertools.chain.from_iterable(inputs):
+            argument.take()
 
     @staticmethod
     def _result_memory(session: Session, device: int, value: Value, inputs: list, stream: int) -> Memory:

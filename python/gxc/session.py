@@ -63,6 +63,10 @@ class Session:
         """Whether memory of the other session can be used here as it is."""
         return self is other or (self.emulated == other.emulated and self._ordinals == other._ordinals)
 
+    def stay(self) -> None:
+        """Its memory is there until the process has ended, later than finalizers run."""
+        self._finalizer.atexit = False
+
     def execute(self, runs: list[library.Run]) -> None:
         array = (library.Run * len(runs))(*runs)
         library.check_run(self._runtime.gxrt_execute(self._handle, len(runs), array))

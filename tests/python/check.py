@@ -367,6 +367,41 @@ class Arrays(unittest.TestCase):
                 x.numpy()
             tree_equal(z, np.float32([4, 8, 12]))
 
+    def test_donation_of_what_others_see(self):
+        step = gxc.jit(lambda x, y: x + y, donate_argnums=0)
+        for see in (lambda x: x.numpy(), np.from_dlpack, jax.dlpack.from_dlpack):
+            x = step(np.float32([1, 2, 3]), np.float32([1, 1, 1]))
+            seen = see(x)
+            pointer = x._memory.pointer
+            y = step(x, np.float32([10, 10, 10]))
+            self.assertTrue(x.is_donated)
+            tree_equal((seen, y), (np.float32([2, 3, 4]), np.float32([12, 13, 14])))
+            self.assertNotEqual(y._memory.pointer, pointer)
+            del seen
+            gc.collect()
+            pointer = y._memory.pointer
+            self.assertEqual(step(y, np.float32([1, 1, 1]))._memory.pointer, pointer)
+
+    def test_donation_to_no_run(self):
+        program = gxc.compile("HloModule m, input_output_alias={{}: (0, {}, must-alias)}\nENTRY e { x = f32[3] parameter(0) "
+                              "y = f32[3] parameter(1) ROOT z = f32[3] add(x, y) }")
+        x = program(np.float32([1, 2, 3]), np.float32([1, 1, 1]))
+        with self.assertRaisesRegex(gxc.RunError, "was given for y"):
+            program(x, np.float32([1, 1]), donate=True)
+        with self.assertRaisesRegex(gxc.RunError, "argument 0 and argument 1 overlap"):
+            program(x, x, donate=True)
+        tree_equal(x, np.float32([2, 3, 4]))
+        tree_equal(program(x, np.float32([1, 1, 1]), donate=True), np.float32([3, 4, 5]))
+        self.assertTrue(x.is_donated)
+
+    def test_arrays_outlive_finalizers(self):
+        code = ("import atexit, numpy as np\natexit.register(lambda: print(view.sum(), array.sum()))\nimport gxc\n"
+                "program = gxc.compile('HloModule m ENTRY e { x = f32[30000] parameter(0) ROOT y = f32[30000] negate(x) }')\n"
+                "result = program(np.ones(30000, np.float32))\nview, array = result.numpy(), np.from_dlpack(result)\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                              env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual((done.stdout, done.returncode), ("-30000.0 -30000.0\n", 0), done.stderr)
+
     def test_many_devices(self):
         program = gxc.compile("HloModule m, replica_count=2\nadd { a = f32[] parameter(0) b = f32[] parameter(1) "
                               "ROOT c = f32[] add(a, b) }\nENTRY e { x = f32[2] parameter(0) "
