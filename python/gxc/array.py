@@ -8,6 +8,7 @@ on the device already are used where they are."""
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -229,6 +230,8 @@ class Argument(NamedTuple):
 def put(session: Session, device: int, value: Value, given: Any, stream: int, donate: bool) -> Argument:
     """Makes `given` an argument on a device."""
     overwritten = value.donated or value.must_alias
+    if is_key(given):
+        given = sys.modules["jax"].random.key_data(given)
     if isinstance(given, Array) and given._memory is not None and session.reaches(given._memory.session):
         return _put_array(session, device, value, given, stream, donate)
     if hasattr(given, "__dlpack_device__") and not isinstance(given, Array):
@@ -295,7 +298,7 @@ def host_array(given: Any, value: Value) -> np.ndarray:
     if isinstance(given, (bool, int, float, complex, list, tuple)):
         array = _from_numbers(given, value, wanted)
     else:
-        array = _foreign(given)
+        array = foreign(given)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype != wanted and array.dtype == raw and raw != wanted:
@@ -327,11 +330,21 @@ def _has_values(d: dtypes.DType, numbers: np.ndarray) -> bool:
         return numbers.dtype.kind in "biuf" and bool(np.all((numbers >= least) & (numbers < end) & (numbers % 1 == 0)))
 
 
-def _foreign(given: Any) -> np.ndarray:
+def is_key(given: Any) -> bool:
+    """Whether it is an array of keys of jax.random: for a program one of numbers."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(given, jax.Array) and jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key)
+
+
+def is_on_host(given: Any) -> bool:
+    return not hasattr(given, "__dlpack_device__") or given.__dlpack_device__()[0] in (dlpack.CPU, dlpack.CUDA_HOST)
+
+
+def foreign(given: Any) -> np.ndarray:
     """An array of any library as one of numpy, without a copy where it is in memory of the host."""
     if isinstance(given, (np.ndarray, np.generic)):
         return np.asarray(given)
-    if hasattr(given, "__dlpack__") and given.__dlpack_device__()[0] in (dlpack.CPU, dlpack.CUDA_HOST):
+    if hasattr(given, "__dlpack__") and is_on_host(given):
         if getattr(given, "requires_grad", False):
             given = given.detach()
         view = dlpack.view(given, None)

@@ -8,6 +8,9 @@ import threading
 import warnings
 from typing import Any, Callable, Mapping, Union
 
+import numpy as np
+
+from .array import Array, foreign, is_key, is_on_host
 from .compiler import Source, as_tuple, run
 from .errors import CompileError, GxcWarning
 from .program import Interface, Program, device_target
@@ -48,20 +51,46 @@ def _interface(jax: Any, names: tuple[str, ...], arguments: tuple, keywords: Map
     return Interface(names, tuple(paths), tuple(results), functools.partial(jax.tree_util.tree_unflatten, out_tree))
 
 
+def _static(function: Callable, numbers: tuple, names: tuple) -> tuple[tuple, tuple]:
+    """Static arguments by number and by name. As for jax.jit, what gives only one of them means the other, too."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if all(p.kind != p.VAR_POSITIONAL for p in parameters):
+        numbers = tuple(_positions(numbers, len(positional)))
+    if names and not numbers:
+        return tuple(i for i, name in enumerate(positional) if name in names), names
+    if numbers and not names:
+        return numbers, tuple(positional[i] for i in numbers if 0 <= i < len(positional))
+    return numbers, names
+
+
+def _positions(numbers: tuple, count: int) -> set[int]:
+    """Numbers of arguments, where negative ones count from the end."""
+    return {i + count if i < 0 else i for i in numbers}
+
+
 def source_of_function(function: Callable, arguments: tuple, keywords: Mapping[str, Any], static_argnums: tuple = (),
                        static_argnames: tuple = (), donate_argnums: tuple = ()) -> Source:
     """Lowers a function with example arguments."""
     jax = _jax()
+    static_argnums, static_argnames = _static(function, static_argnums, static_argnames)
     wrapped = function
     if not (hasattr(function, "lower") and hasattr(function, "trace")):  # else it is jax.jit's already
         wrapped = jax.jit(function, keep_unused=True, static_argnums=static_argnums, static_argnames=static_argnames,
                           donate_argnums=donate_argnums)
     lowered = wrapped.trace(*arguments, **keywords).lower(lowering_platforms=("cpu",))
     names = _names(function, len(arguments))
-    dynamic = [i for i in range(len(arguments)) if i not in {n % len(arguments) for n in static_argnums} and
-               names[i] not in static_argnames]
-    interface = _interface(jax, tuple(names[i] for i in dynamic), tuple(arguments[i] for i in dynamic),
-                           {k: v for k, v in keywords.items() if k not in static_argnames}, lowered.out_tree)
+    dynamic = [i for i in range(len(arguments)) if i not in _positions(static_argnums, len(arguments))]
+    named = {k: v for k, v in keywords.items() if k not in static_argnames}
+    kept, kept_named = jax.tree_util.tree_unflatten(lowered.in_tree, list(range(lowered.in_tree.num_leaves)))
+    if len(kept) != len(dynamic) or set(kept_named) != set(named):
+        raise CompileError("the function of jax.jit has other static arguments than were named here: give gxc.compile the "
+                           "same static_argnums and static_argnames")
+    interface = _interface(jax, tuple(names[i] for i in dynamic), tuple(arguments[i] for i in dynamic), named,
+                           lowered.out_tree)
     return _source(lowered, interface)
 
 
@@ -100,7 +129,8 @@ class Jit:
     def __init__(self, function: Callable, static_argnums: tuple, static_argnames: tuple, donate_argnums: tuple,
                  target: Any, options: dict):
         functools.update_wrapper(self, function)
-        self._function, self._static, self._static_names = function, static_argnums, static_argnames
+        self._function = function
+        self._static, self._static_names = _static(function, static_argnums, static_argnames)
         self._donate, self._target, self._options = donate_argnums, target, options
         self._programs: dict[Any, Program] = {}
         self._lock = threading.Lock()
@@ -115,14 +145,12 @@ class Jit:
 
     def _find(self, arguments: tuple, keywords: dict) -> tuple[Program, list, dict]:
         jax = _jax()
-        static = {i % len(arguments) for i in self._static} if arguments else set()
-        names = _names(self._function, len(arguments))
-        static |= {i for i, name in enumerate(names) if name in self._static_names}
-        dynamic = [a for i, a in enumerate(arguments) if i not in static]
-        named = {k: v for k, v in keywords.items() if k not in self._static_names}
+        static = {i for i in _positions(self._static, len(arguments)) if i < len(arguments)}
+        dynamic = [jax.tree_util.tree_map(_canonical, a) for i, a in enumerate(arguments) if i not in static]
+        named = {k: jax.tree_util.tree_map(_canonical, v) for k, v in keywords.items() if k not in self._static_names}
         leaves, shape_of_tree = jax.tree_util.tree_flatten((dynamic, named))
-        fixed = (tuple((i, arguments[i]) for i in sorted(static)),
-                 tuple((k, v) for k, v in sorted(keywords.items()) if k in self._static_names))
+        fixed = (tuple((i, type(arguments[i]), arguments[i]) for i in sorted(static)),  # 1 == 1.0 == True
+                 tuple((k, type(v), v) for k, v in sorted(keywords.items()) if k in self._static_names))
         key = (shape_of_tree, fixed, tuple(_signature(leaf) for leaf in leaves), jax.config.jax_enable_x64)
         with self._lock:
             if key not in self._programs:
@@ -143,12 +171,26 @@ class Jit:
 def _example(leaf: Any) -> Any:
     """What JAX needs to know of an argument; numbers are arrays of their weak types."""
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
-        jax = _jax()
-        dtype = leaf.dtype if not str(leaf.dtype).startswith("torch.") else str(leaf.dtype).removeprefix("torch.")
-        if getattr(leaf, "weak_type", False):
+        if getattr(leaf, "weak_type", False) or is_key(leaf):
             return leaf
-        return jax.ShapeDtypeStruct(tuple(leaf.shape), jax.dtypes.canonicalize_dtype(dtype))
+        return _jax().ShapeDtypeStruct(tuple(leaf.shape), _canonical_type(leaf))
     return leaf
+
+
+def _canonical_type(leaf: Any) -> np.dtype:
+    """The type that JAX gives such an array: of 64 bits only where that is allowed."""
+    dtype = np.dtype(str(leaf.dtype).removeprefix("torch.") if str(leaf.dtype).startswith("torch.") else leaf.dtype)
+    return _jax().dtypes.canonicalize_dtype(dtype.newbyteorder("="))
+
+
+def _canonical(leaf: Any) -> Any:
+    """The argument as an array of that type; one that lies on a GPU is left as it is."""
+    if isinstance(leaf, Array) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or is_key(leaf):
+        return leaf
+    wanted = _canonical_type(leaf)
+    if str(leaf.dtype) in (str(wanted), f"torch.{wanted}") or not is_on_host(leaf):
+        return leaf
+    return foreign(leaf).astype(wanted)
 
 
 def _signature(leaf: Any) -> Any:

@@ -104,6 +104,40 @@ class AgainstJax(unittest.TestCase):
         np.testing.assert_array_equal(got[0].numpy().astype(int), [-8, 7, 3, -1, 2])
         np.testing.assert_array_equal(got[1].numpy(), [-7, 8, 4, 0, 3])
 
+    def test_wide_types(self):
+        for x in (np.zeros(3), np.arange(3), np.float64(2), np.int64(2), np.array([1, 2], ">f4"), np.array([1 + 2j]),
+                  np.array([1, 2], ">i8")):
+            native = x.astype(x.dtype.newbyteorder("="))
+            tree_equal(gxc.jit(lambda x: x * 2)(x), jax.jit(lambda x: x * 2)(native))
+        double = gxc.jit(lambda x: x * 2)
+        double(np.zeros(3)), double(np.zeros(3, np.float32)), double(double(np.zeros(3)))
+        self.assertEqual(len(double._programs), 1)
+        with jax.enable_x64(True):
+            tree_equal(double(np.zeros(3)), np.zeros(3))
+
+    def test_keys(self):
+        key = jax.random.key(3)
+        draw = lambda key: jax.random.normal(key, (2,))  # noqa: E731
+        tree_equal(gxc.jit(draw)(key), draw(key))
+        tree_equal(gxc.compile(draw, key)(key), draw(key))
+        tree_equal(gxc.jit(jax.vmap(draw))(jax.random.split(key, 4)), jax.vmap(draw)(jax.random.split(key, 4)))
+
+    def test_static_arguments(self):
+        power = lambda x, n, *, k=1: k * x ** n  # noqa: E731
+        x = np.float32(3)
+        for options in ({"static_argnums": 1}, {"static_argnums": -1}, {"static_argnames": "n"},
+                        {"static_argnums": (1,), "static_argnames": ("n",)}):
+            tree_equal(gxc.jit(power, **options)(x, 2), np.float32(9))
+            tree_equal(gxc.jit(power, **options)(x, n=2), np.float32(9))
+            tree_equal(gxc.jit(power, **options)(x, 2, k=2), np.float32(18))
+            tree_equal(gxc.compile(power, x, 2, **options)(x), np.float32(9))
+            tree_equal(gxc.compile(jax.jit(power, **options, keep_unused=True), x, 2, **options)(x), np.float32(9))
+        times = gxc.jit(lambda x, n: x * n, static_argnums=1)
+        tree_equal([times(np.int32(3), n) for n in (2, 2.0, True)], [np.int32(6), np.float32(6), np.int32(3)])
+        tree_equal([times(np.int32(3), n=n) for n in (1, 1.0, True)], [np.int32(3), np.float32(3), np.int32(3)])
+        with self.assertRaisesRegex(gxc.CompileError, "other static arguments than were named"):
+            gxc.compile(jax.jit(power, static_argnums=1), x, 2)
+
     def test_control_flow(self):
         self.check(lambda n, x: jax.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 1.5), (0, x)),
                    np.int32(5), np.float32([1, 2]))
