@@ -32,26 +32,39 @@ static bool is_bytecode(const char *data, size_t length)
     return begins(data, length, "ML\xefR");
 }
 
-bool stablehlo_is(const char *data, size_t length)
+static bool begins_any(const char *data, size_t length, const char *const words[])
 {
-    static const char *const starts[] = {"module @",
-                                         "module {",
-                                         "module attributes",
-                                         "module\n",
-                                         "func.func",
-                                         "\"builtin.module\"",
-                                         "builtin.module",
-                                         "#loc",
-                                         "\"func.func\"",
-                                         "!",
-                                         "#"};
-    if (is_bytecode(data, length))
-        return true;
-    size_t at = skip_comments(data, length);
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-        if (begins(data + at, length - at, starts[i]))
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (begins(data, length, words[i]))
             return true;
     return false;
+}
+
+/* HLO's computations and instructions may have the name `module`, too. */
+static bool begins_module(const char *data, size_t length)
+{
+    static const char *const behind[] = {"@", "{", "attributes", NULL};
+    size_t at = strlen("module");
+    if (!begins(data, length, "module"))
+        return false;
+    at += skip_comments(data + at, length - at);
+    return begins_any(data + at, length - at, behind);
+}
+
+bool stablehlo_is(const char *data, size_t length)
+{
+    static const char *const starts[] = {"func.func",
+                                         "\"func.func\"",
+                                         "builtin.module",
+                                         "\"builtin.module\"",
+                                         "sdy.mesh",
+                                         "\"sdy.mesh\"",
+                                         "!",
+                                         "#",
+                                         NULL};
+    size_t at = skip_comments(data, length);
+    return is_bytecode(data, length) || begins_module(data + at, length - at) ||
+           begins_any(data + at, length - at, starts);
 }
 
 Module *stablehlo_parse(Arena *a, Diag *d)
