@@ -33,13 +33,18 @@ static bool changes_size(const Instruction *inst)
     return inst->operand_count != 0 && !custom_call_gives_operands(inst);
 }
 
+static bool has_mesh_of_several(const Sharding *s)
+{
+    return s->kind == SHARDING_NAMED && mesh_device_count(s->mesh) > 1;
+}
+
 static bool spreads(const Sharding *s)
 {
     for (uint32_t i = 0; i < s->element_count; i++) {
         if (spreads(s->elements[i]))
             return true;
     }
-    for (uint32_t i = 0; s->kind == SHARDING_NAMED && i < s->dim_count; i++) {
+    for (uint32_t i = 0; has_mesh_of_several(s) && i < s->dim_count; i++) {
         if (s->dim_shardings[i].axes.count != 0)
             return true;
     }
@@ -56,6 +61,14 @@ static bool is_spread(const Instruction *inst)
     const Attr *attr = inst_attr(inst, ATTR_SHARDING);
     return custom_call_has_target(inst, "Sharding") ||
            (attr != NULL && spreads(attr->sharding));
+}
+
+/* JAX marks values of programs for one device, too: by a mesh without axes, or as replicated. */
+static bool is_for_several(const Instruction *inst)
+{
+    const Attr *attr = inst_attr(inst, ATTR_SHARDING);
+    return attr != NULL &&
+           (spreads(attr->sharding) || has_mesh_of_several(attr->sharding));
 }
 
 /* XLA's partitioner leaves the shardings of parameters and adds this to the entry's name. */
@@ -95,7 +108,7 @@ const Instruction *module_of_several(const Module *m)
         return NULL;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            if (inst_has(inst, ATTR_SHARDING) && is_spread(inst))
+            if (is_for_several(inst))
                 return inst;
         }
     }
