@@ -145,6 +145,14 @@ static void put_config(Converter *c, const MlirOp *op, Instruction *inst)
         config_set_text(inst, text.data, text.length);
 }
 
+/* NULL after a message. */
+static Computation *called_by_symbol(Converter *c, const MlirAttr *a)
+{
+    const char *symbol = ask_word(c, a);
+    return symbol != NULL ? function_computation(c, symbol)
+                          : convert_error(c, "called_computations are symbols");
+}
+
 static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)
 {
     const MlirAttr *list = ask(c, op, NULL, "called_computations");
@@ -152,12 +160,9 @@ static bool set_called(Converter *c, const MlirOp *op, Instruction *inst)
         return true;
     Computation **called = ARENA_ARRAY(c->arena, Computation *, list->list.count);
     for (uint32_t i = 0; i < list->list.count; i++) {
-        const char *symbol = ask_word(c, list->list.items[i]);
-        called[i] = symbol != NULL ? function_computation(c, symbol) : NULL;
+        called[i] = called_by_symbol(c, list->list.items[i]);
         if (called[i] == NULL)
-            return symbol == NULL
-                       ? convert_error(c, "called_computations are symbols") != NULL
-                       : false;
+            return false;
     }
     inst_set(inst, (Attr){.id = ATTR_CALLED_COMPUTATIONS,
                           .computations = {called, list->list.count}});
@@ -180,6 +185,80 @@ static void set_version(Converter *c, const MlirOp *op, Instruction *inst)
         inst_set_int(inst, ATTR_API_VERSION, value);
 }
 
+/* -- ApproxTopK ------------------------------------------------------------------------------ */
+
+/* Whether a result begins as the operand does, but for the one dimension. */
+static bool is_beginning(const Shape *from, const Shape *to, int64_t dimension)
+{
+    bool right = shape_is_array(from) && shape_is_array(to) && from->rank == to->rank &&
+                 dimension >= 0 && dimension < from->rank;
+    for (uint32_t i = 0; right && i < from->rank; i++)
+        right = i == dimension || from->dims[i] == to->dims[i];
+    return right;
+}
+
+/* Arrays, then as many scalars for what is none; the results are arrays of the top ones. */
+static bool read_approx_top_k(Converter *c, const MlirOp *op, int64_t *dimension)
+{
+    const MlirAttr *config = find_config(c, op);
+    uint32_t n = op->result_count;
+    bool right = n != 0 && op->operand_count == 2 * n && config != NULL &&
+                 config->kind == MLIR_DICT &&
+                 ask_int(c, field(c, config, "reduction_dim"), dimension);
+    if (right && *dimension < 0 && shape_is_array(operand_of(op, 0)->shape))
+        *dimension += operand_of(op, 0)->shape->rank;
+    for (uint32_t i = 0; right && i < n; i++)
+        right = is_beginning(operand_of(op, i)->shape, result_shape(op, i), *dimension);
+    return right || convert_error(c, "ApproxTopK takes n arrays and n scalars, gives n "
+                                     "arrays, and says its reduction_dim") != NULL;
+}
+
+static Instruction *slice_to(Converter *c, Instruction *inst, const Shape *shape)
+{
+    SliceDim *dims = ARENA_ARRAY(c->arena, SliceDim, shape->rank + 1u);
+    for (uint32_t i = 0; i < shape->rank; i++)
+        dims[i] = (SliceDim){0, shape->dims[i], 1};
+    SliceSpec *spec = ARENA_NEW(c->arena, SliceSpec);
+    *spec = (SliceSpec){shape->rank, dims};
+    Instruction *slice = make1(c, OP_SLICE, shape, inst);
+    if (slice != NULL)
+        inst_set(slice, (Attr){.id = ATTR_SLICE, .slice = spec});
+    return make_finish(c, slice);
+}
+
+/* Of jax.lax.approx_max_k: the exact ones, which any recall allows. */
+static void convert_approx_top_k(Converter *c, const MlirOp *op)
+{
+    const MlirAttr *called = ask(c, op, NULL, "called_computations");
+    int64_t dimension;
+    uint32_t n = op->result_count;
+    if (!read_approx_top_k(c, op, &dimension))
+        return;
+    if (called == NULL || called->kind != MLIR_LIST || called->list.count != 1) {
+        convert_error(c, "ApproxTopK has one of called_computations, its comparator");
+        return;
+    }
+    Instruction **parts = ARENA_ARRAY(c->scratch, Instruction *, n);
+    const Shape **shapes = ARENA_ARRAY(c->scratch, const Shape *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        parts[i] = operand_of(op, i);
+        shapes[i] = parts[i]->shape;
+    }
+    const Shape *all = n == 1 ? shapes[0] : shape_tuple(c->intern, n, shapes);
+    Instruction *sort = make_call(c, OP_SORT, all, n, parts, ATTR_TO_APPLY,
+                                  called_by_symbol(c, called->list.items[0]));
+    if (sort == NULL)
+        return;
+    inst_set_ints(sort, ATTR_DIMENSIONS, &dimension, 1);
+    inst_set_int(sort, ATTR_IS_STABLE, 1);
+    sort = make_finish(c, sort);
+    for (uint32_t i = 0; sort != NULL && i < n; i++)
+        parts[i] =
+            slice_to(c, n == 1 ? sort : make_element(c, sort, i), result_shape(op, i));
+    if (sort != NULL)
+        bind_elements(c, op, n == 1 ? parts[0] : make_tuple(c, n, parts));
+}
+
 void convert_custom_call(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
@@ -188,6 +267,10 @@ void convert_custom_call(Converter *c, const MlirOp *op, const OpRow *row)
         return;
     if (strcmp(target, "shape_assertion") == 0) {
         check_assertion(c, op);
+        return;
+    }
+    if (strcmp(target, "ApproxTopK") == 0) {
+        convert_approx_top_k(c, op);
         return;
     }
     Instruction **operands =
