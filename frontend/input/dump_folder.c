@@ -1,20 +1,27 @@
 /* Folders that --xla_dump_to fills: which of their files is a module that gxc compiles. XLA writes one before its
  * own passes and one after them, which is for its own back end, and with --xla_dump_hlo_pass_re others between. */
 #include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/gxc.h"
 
-enum { NAME_MAX_LENGTH = 255, MAX_MODULES = 64 };
-
-/* A module of the folder and the best file of it so far. */
+/* A file of the folder that is a module. */
 typedef struct Found {
-    char name[NAME_MAX_LENGTH + 1]; /* module_0001.jit_f */
-    char file[NAME_MAX_LENGTH + 1];
+    char *file;
+    size_t
+        name; /* length of the module's name, with which the file's begins: module_0001.jit_f */
     int rank; /* the lower, the better */
 } Found;
+
+typedef struct Folder {
+    Found *data; /* once sorted the best file of each module, by name */
+    size_t count, capacity;
+} Folder;
 
 static int ends_with(const char *name, const char *ending)
 {
@@ -38,7 +45,7 @@ static int rank_of(const char *file)
 }
 
 /* module_0001.jit_f of module_0001.jit_f.before_optimizations.txt; else the file's name up to its last point. */
-static void module_of(const char *file, char *out)
+static size_t name_length(const char *file)
 {
     const char *end = strrchr(file, '.');
     if (strncmp(file, "module_", 7) == 0) {
@@ -46,94 +53,168 @@ static void module_of(const char *file, char *out)
         const char *second = first != NULL ? strchr(first + 1, '.') : NULL;
         end = second != NULL ? second : end;
     }
-    snprintf(out, NAME_MAX_LENGTH + 1, "%.*s", (int)(end - file), file);
+    return (size_t)(end - file);
 }
 
-static int is_wanted(const char *name, const char *module)
+static int name_order(const Found *a, const Found *b)
 {
-    const char *point = strchr(name, '.');
-    return module == NULL || strcmp(name, module) == 0 ||
-           (point != NULL && strcmp(point + 1, module) == 0);
+    size_t least = a->name < b->name ? a->name : b->name;
+    int order = memcmp(a->file, b->file, least);
+    return order != 0 ? order : (a->name > b->name) - (a->name < b->name);
 }
 
-/* By rank, then by name: the order of a folder's entries says nothing. */
-static void note(Found *found, size_t *count, const char *file)
+/* By name, then by rank, then by the file's name: the order of a folder's entries says nothing. */
+static int order(const void *a, const void *b)
+{
+    const Found *x = a, *y = b;
+    int by_name = name_order(x, y), by_rank = (x->rank > y->rank) - (x->rank < y->rank);
+    return by_name != 0 ? by_name : by_rank != 0 ? by_rank : strcmp(x->file, y->file);
+}
+
+/* False: no memory. */
+static bool note(Folder *f, const char *file)
 {
     int rank = rank_of(file);
-    char name[NAME_MAX_LENGTH + 1];
-    if (rank < 0 || strlen(file) > NAME_MAX_LENGTH)
-        return;
-    module_of(file, name);
-    size_t i = 0;
-    while (i < *count && strcmp(found[i].name, name) != 0)
-        i++;
-    if (i == MAX_MODULES)
-        return;
-    if (i < *count && (rank > found[i].rank ||
-                       (rank == found[i].rank && strcmp(file, found[i].file) > 0)))
-        return;
-    *count += i == *count;
-    found[i].rank = rank;
-    snprintf(found[i].name, sizeof found[i].name, "%s", name);
-    snprintf(found[i].file, sizeof found[i].file, "%s", file);
+    if (rank < 0)
+        return true;
+    if (f->count == f->capacity) {
+        size_t capacity = f->capacity * 2 + 16;
+        Found *grown = realloc(f->data, capacity * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        f->data = grown;
+        f->capacity = capacity;
+    }
+    char *copy = strdup(file);
+    if (copy != NULL)
+        f->data[f->count++] = (Found){copy, name_length(file), rank};
+    return copy != NULL;
 }
 
-static int name_order(const void *a, const void *b)
+static void keep_best(Folder *f)
 {
-    return strcmp(((const Found *)a)->name, ((const Found *)b)->name);
+    size_t kept = 0;
+    if (f->count != 0)
+        qsort(f->data, f->count, sizeof *f->data, order);
+    for (size_t i = 0; i < f->count; i++) {
+        if (kept != 0 && name_order(&f->data[kept - 1], &f->data[i]) == 0)
+            free(f->data[i].file);
+        else
+            f->data[kept++] = f->data[i];
+    }
+    f->count = kept;
 }
 
-static char *describe(const char *folder, const Found *found, size_t count)
+/* 0, or errno. */
+static int read_folder(const char *path, Folder *f)
 {
-    size_t capacity = strlen(folder) + 128 + count * (NAME_MAX_LENGTH + 2), length;
-    char *text = malloc(capacity);
-    if (text == NULL)
-        return NULL;
-    if (count == 0) {
-        snprintf(text, capacity, "%s: no module in this folder", folder);
-        return text;
-    }
-    snprintf(text, capacity,
-             "%s: %zu modules in this folder, choose one by --module=NAME:", folder,
-             count);
-    for (size_t i = 0; i < count; i++) {
-        length = strlen(text);
-        snprintf(text + length, capacity - length, "%s %s", i != 0 ? "," : "",
-                 found[i].name);
-    }
+    DIR *d = opendir(path);
+    if (d == NULL)
+        return errno;
+    bool fits = true;
+    struct dirent *e;
+    while (fits && (errno = 0, e = readdir(d)) != NULL)
+        fits = note(f, e->d_name);
+    int error = fits ? errno : ENOMEM;
+    closedir(d);
+    keep_best(f);
+    return error;
+}
+
+/* With the number before its name or without. */
+static bool is_wanted(const Found *f, const char *module)
+{
+    const char *point = memchr(f->file, '.', f->name);
+    size_t length = module != NULL ? strlen(module) : 0,
+           behind = point != NULL ? (size_t)(point + 1 - f->file) : 0;
+    return module == NULL ||
+           (length == f->name && memcmp(f->file, module, length) == 0) ||
+           (behind != 0 && length == f->name - behind &&
+            memcmp(f->file + behind, module, length) == 0);
+}
+
+/* -- messages -------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static char *say(const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    char *text = length >= 0 ? malloc((size_t)length + 1) : NULL;
+    if (text != NULL)
+        vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(args);
     return text;
+}
+
+/* ", " between them. */
+static char *list_names(const Folder *f)
+{
+    enum { MOST = 20 };
+    size_t shown = f->count < MOST ? f->count : MOST, length = 0, at = 0;
+    for (size_t i = 0; i < shown; i++)
+        length += f->data[i].name + strlen(", ");
+    char *text = malloc(length + sizeof ", ...");
+    for (size_t i = 0; text != NULL && i < shown; i++)
+        at += (size_t)sprintf(text + at, "%s%.*s", i != 0 ? ", " : "",
+                              (int)f->data[i].name, f->data[i].file);
+    if (text != NULL && shown < f->count)
+        strcpy(text + at, ", ...");
+    return text;
+}
+
+static char *describe(const char *folder, const Folder *f, const char *module,
+                      size_t wanted)
+{
+    if (f->count == 0)
+        return say("%s: no module in this folder", folder);
+    char *names = list_names(f), *text = NULL;
+    if (names != NULL && wanted == 0)
+        text = say("%s: there is no module %s in this folder, but %s", folder, module,
+                   names);
+    else if (names != NULL)
+        text = say("%s: %zu modules in this folder, choose one by --module=NAME: %s",
+                   folder, f->count, names);
+    free(names);
+    return text;
+}
+
+static char *find_program(const char *folder, const Folder *f, const char *module,
+                          char **message)
+{
+    const Found *found = NULL;
+    size_t wanted = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        if (is_wanted(&f->data[i], module)) {
+            wanted++;
+            found = &f->data[i];
+        }
+    }
+    if (wanted == 1)
+        return say("%s/%s", folder, found->file);
+    *message = describe(folder, f, module, wanted);
+    return NULL;
 }
 
 char *gxc_folder_program(const char *folder, const char *module, char **message)
 {
-    if (message != NULL)
-        *message = NULL;
-    if (folder == NULL) {
-        if (message != NULL)
-            *message = strdup("the folder is NULL");
-        return NULL;
-    }
-    DIR *d = opendir(folder);
-    Found *found = calloc(MAX_MODULES, sizeof *found);
-    size_t count = 0, wanted = 0, at = 0;
-    for (struct dirent *e; d != NULL && found != NULL && (e = readdir(d)) != NULL;)
-        note(found, &count, e->d_name);
-    if (d != NULL)
-        closedir(d);
-    if (found != NULL)
-        qsort(found, count, sizeof *found, name_order);
-    for (size_t i = 0; i < count; i++) {
-        if (!is_wanted(found[i].name, module))
-            continue;
-        wanted++;
-        at = i;
-    }
-    char *path = NULL;
-    size_t size = strlen(folder) + NAME_MAX_LENGTH + 2;
-    if (wanted != 1 && message != NULL)
-        *message = describe(folder, found, count);
-    else if (wanted == 1 && (path = malloc(size)) != NULL)
-        snprintf(path, size, "%s/%s", folder, found[at].file);
-    free(found);
+    char *unread, **said = message != NULL ? message : &unread, *path = NULL;
+    Folder f = {0};
+    *said = NULL;
+    int error = folder != NULL ? read_folder(folder, &f) : 0;
+    if (folder == NULL)
+        *said = strdup("the folder is NULL");
+    else if (error != 0)
+        *said = say("cannot read %s: %s", folder, strerror(error));
+    else
+        path = find_program(folder, &f, module, said);
+    for (size_t i = 0; i < f.count; i++)
+        free(f.data[i].file);
+    free(f.data);
+    if (message == NULL)
+        free(unread);
     return path;
 }

@@ -335,9 +335,10 @@ static void test_folder_program(void **state)
 {
     (void)state;
     expect_no_folder(NULL, NULL, "the folder is NULL");
-    expect_no_folder("", NULL, "no module in this folder");
-    expect_no_folder("/nonexistent", "m", "/nonexistent: no module in this folder");
-    expect_no_folder("/dev/null", NULL, "/dev/null: no module in this folder");
+    expect_no_folder("", NULL, "cannot read : No such file");
+    expect_no_folder("/nonexistent", "m", "cannot read /nonexistent: No such file");
+    expect_no_folder("/dev/null", NULL, "cannot read /dev/null: Not a directory");
+    expect_no_folder("/proc/self/fd", NULL, "/proc/self/fd: no module in this folder");
 }
 
 /* --- threads and processes ----------------------------------------------------------------- */
