@@ -3,7 +3,7 @@ _gxc_values() { # program option
     case $2 in
     --emit) echo hlo pb dot html tile llvm ptx cubin tileir plan tuning candidates ;;
     --print) echo default long short ;;
-    --libraries) echo all none cublaslt cudnn ;;
+    --libraries) echo all none cublaslt cudnn cusolver ;;
     --tiles) echo auto gx tileir none ;;
     --f32-dots) echo tf32 f32 ;;
     --assembler) echo nvjitlink ptxas ;;

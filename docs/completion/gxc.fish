@@ -7,7 +7,7 @@ function __gxc_values
         case print
             printf '%s\n' default long short
         case libraries
-            printf '%s\n' all none cublaslt cudnn
+            printf '%s\n' all none cublaslt cudnn cusolver
         case tiles
             printf '%s\n' auto gx tileir none
         case f32-dots

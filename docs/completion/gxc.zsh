@@ -4,7 +4,7 @@ _gxc_values() {
   case $1 in
     --emit) print -l hlo pb dot html tile llvm ptx cubin tileir plan tuning candidates ;;
     --print) print -l default long short ;;
-    --libraries) print -l all none cublaslt cudnn ;;
+    --libraries) print -l all none cublaslt cudnn cusolver ;;
     --tiles) print -l auto gx tileir none ;;
     --f32-dots) print -l tf32 f32 ;;
     --assembler) print -l nvjitlink ptxas ;;
