@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "ir/base/file.h"
 #include "ir/base/text.h"
 #include "ir/kernel/kernel.h"
 
@@ -182,22 +183,35 @@ static void hash_file(Tuning *t, const json_t *root)
     free(text);
 }
 
+/* NULL after a message. Jansson would take a folder for an empty file. */
+static json_t *load_file(Diag *d, const char *path)
+{
+    void *text;
+    size_t size;
+    json_error_t e;
+    int error = file_read(path, (size_t)FILE_MOST_MIB << 20, &text, &size);
+    if (error != 0) {
+        diag_error(d, (Span){0, 0}, "cannot read %s: %s", path, strerror(error));
+        return NULL;
+    }
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
+    free(text);
+    if (root == NULL)
+        diag_error(d, (Span){0, 0}, "%s:%d:%d: %s", path, e.line, e.column, e.text);
+    return root;
+}
+
 const Tuning *tuning_read(Arena *a, Diag *d, const char *path, bool is_complete)
 {
     Tuning *t = ARENA_NEW(a, Tuning);
     Reader r = {a, d, t};
     size_t errors = d->error_count;
-    json_error_t e;
     t->file = path;
     t->is_complete = is_complete;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
-    if (root == NULL && e.line < 1)
-        diag_error(d, (Span){0, 0}, "%s", e.text);
-    else if (root == NULL)
-        diag_error(d, (Span){0, 0}, "%s:%d:%d: %s", path, e.line, e.column, e.text);
-    else if (!json_is_array(root))
+    json_t *root = load_file(d, path);
+    if (root != NULL && !json_is_array(root))
         diag_error(d, (Span){0, 0}, "%s: a list of entries is expected", path);
-    else
+    else if (root != NULL)
         read_entries(&r, root);
     if (root != NULL)
         hash_file(t, root);
