@@ -232,7 +232,7 @@ def put(session: Session, device: int, value: Value, given: Any, stream: int, do
     overwritten = value.donated or value.must_alias
     if is_key(given):
         given = sys.modules["jax"].random.key_data(given)
-    if isinstance(given, Array) and given._memory is not None and session.reaches(given._memory.session):
+    if isinstance(given, Array) and given._memory is not None and session.reaches(device, given._memory):
         return _put_array(session, device, value, given, stream, donate)
     if hasattr(given, "__dlpack_device__") and not isinstance(given, Array):
         kind = given.__dlpack_device__()

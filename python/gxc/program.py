@@ -28,6 +28,7 @@ class File:
 
     def __init__(self, source: Union[bytes, str]):
         self.handle, self.source = ctypes.c_void_p(), source
+        self.path = None if isinstance(source, bytes) else os.path.abspath(source)  # the process may go elsewhere
         runtime = library.runtime()
         if isinstance(source, bytes):
             library.check_run(runtime.gxrt_program_open_memory(source, len(source), self.handle))
@@ -255,7 +256,7 @@ class Program:
         """The compiled file."""
         if isinstance(self._file.source, bytes):
             return self._file.source
-        with open(self._file.source, "rb") as file:
+        with open(self._file.path, "rb") as file:
             return file.read()
 
     def save(self, path: Union[str, os.PathLike], manifest: bool = True) -> None:
@@ -315,11 +316,13 @@ def read_manifest(program: Program, path: Union[str, os.PathLike]) -> None:
             [(v.dtype, v.shape) for v in program.results]
         if not same or m["module_hash"] != program.module_hash:
             raise FileError(f"{path} describes another program ({m['module']}) than {program.name}")
-        if not m["parameters"]:
-            return
+        if not isinstance(m["parameters"], list):
+            raise ValueError("parameters are a list")
+        if not m["parameters"] and all(v["path"] == v["name"] for v in arguments + results):
+            return  # of a text, which has no interface
         interface = Interface(tuple(map(str, m["parameters"])), tuple(str(a["path"]) for a in arguments),
                               tuple(str(r["path"]) for r in results))
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
         raise FileError(f"{path} is no manifest of gxc: {e!r}") from e
     program._interface = interface
     program.arguments = [v._replace(path=p) for v, p in zip(program.arguments, interface.arguments)]

@@ -6,10 +6,13 @@ import ctypes
 import threading
 import warnings
 import weakref
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import library
 from .errors import GxcWarning
+
+if TYPE_CHECKING:
+    from .array import Memory
 
 
 def _destroy(runtime: ctypes.CDLL, handle: ctypes.c_void_p, kept: dict, file: Any) -> None:
@@ -59,9 +62,10 @@ class Session:
         """CUDA's number of a device."""
         return self._ordinals[device]
 
-    def reaches(self, other: Session) -> bool:
-        """Whether memory of the other session can be used here as it is."""
-        return self is other or (self.emulated == other.emulated and self._ordinals == other._ordinals)
+    def reaches(self, device: int, memory: Memory) -> bool:
+        """Whether a device can use memory, perhaps of another session, as it is."""
+        other = memory.session
+        return self.emulated == other.emulated and self.ordinal(device) == other.ordinal(memory.device)
 
     def stay(self) -> None:
         """Its memory is there until the process has ended, later than finalizers run."""

@@ -240,6 +240,29 @@ class Ways(unittest.TestCase):
             with self.assertRaisesRegex(gxc.FileError, "describes another program"):
                 gxc.load(path)
 
+    def test_saved_without_positions(self):
+        x = np.float32([1, 2])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "f.cubin")
+            gxc.compile(lambda: {"a": jnp.float32(1), "b": (jnp.float32(2),)}).save(path)
+            tree_equal(gxc.load(path, allow_native=True)(), {"a": np.float32(1), "b": (np.float32(2),)})
+            gxc.compile(lambda *, x: {"twice": 2 * x}, keywords={"x": x}).save(path)
+            tree_equal(gxc.load(path, allow_native=True)(x=x), {"twice": 2 * x})
+            gxc.compile("HloModule m ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").save(path)
+            tree_equal(gxc.load(path, allow_native=True)(x), -x)
+            here = os.getcwd()
+            os.chdir(folder)
+            try:
+                program = gxc.load("f.cubin")
+            finally:
+                os.chdir(here)
+            self.assertEqual(program.to_bytes()[:4], b"\x7fELF")
+            for manifest in ("[" * 100000, "[]", "1", '{"gxc_manifest": 1}', "{" * 10):
+                with open(path + ".json", "w") as file:
+                    file.write(manifest)
+                with self.assertRaisesRegex(gxc.FileError, "is no manifest of gxc"):
+                    gxc.load(path)
+
     def test_keys(self):
         keys = ("it's", "a\\b", 'q"', "both'\"", "line\n", "\u00fc", "a.b", "[0]", "")
         with tempfile.TemporaryDirectory() as folder:
@@ -442,6 +465,9 @@ class Arrays(unittest.TestCase):
                               "ROOT y = f32[2] all-reduce(x), replica_groups={{0,1}}, to_apply=add }")
         for y in program.run([(np.float32([1, 2]),), (np.float32([10, 20]),)], device="emu"):
             tree_equal(y, np.float32([11, 22]))
+        add = gxc.compile("HloModule m ENTRY e { i = u32[] replica-id() x = u32[] parameter(0) ROOT y = u32[] add(i, x) }")
+        one, two = add.run([(10,), (20,)], device="emu")
+        self.assertEqual([int(y) for y in add.run([(two,), (one,)], device="emu")], [21, 11])
         with self.assertRaisesRegex(gxc.RunError, "for 2 x 1 devices: use run"):
             program(np.float32([1, 2]))
         with self.assertRaisesRegex(gxc.RunError, "needs 2 devices, not 1"):
