@@ -229,6 +229,7 @@ class Argument(NamedTuple):
 
 def put(session: Session, device: int, value: Value, given: Any, stream: int, donate: bool) -> Argument:
     """Makes `given` an argument on a device."""
+    refuse_traced(given)
     overwritten = value.donated or value.must_alias
     if is_key(given):
         given = sys.modules["jax"].random.key_data(given)
@@ -334,6 +335,14 @@ def is_key(given: Any) -> bool:
     """Whether it is an array of keys of jax.random: for a program one of numbers."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(given, jax.Array) and jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key)
+
+
+def refuse_traced(given: Any) -> None:
+    """What a transformation of JAX puts in place of an array has no elements yet."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(given, jax.core.Tracer):
+        raise TypeError("jax.jit, jax.grad and their like cannot trace what gxc runs: apply them within the function that gxc "
+                        f"compiles; found {type(given).__name__}")
 
 
 def is_on_host(given: Any) -> bool:

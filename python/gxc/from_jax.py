@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping, Union
 
 import numpy as np
 
-from .array import Array, foreign, is_key, is_on_host
+from .array import Array, foreign, is_key, is_on_host, refuse_traced
 from .compiler import Source, as_tuple, run
 from .errors import CompileError, GxcWarning
 from .program import Interface, Program, device_target
@@ -185,6 +185,7 @@ def _canonical_type(leaf: Any) -> np.dtype:
 
 def _canonical(leaf: Any) -> Any:
     """The argument as an array of that type; one that lies on a GPU is left as it is."""
+    refuse_traced(leaf)
     if isinstance(leaf, Array) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or is_key(leaf):
         return leaf
     wanted = _canonical_type(leaf)

@@ -503,6 +503,12 @@ class Errors(unittest.TestCase):
         self.assertNotEqual(gxc.compile(text, opt_level=0, emit="candidates"), b"")
         self.assertTrue(gxc.compile(text, emit="tileir").startswith(b"\x7fTileIR"))
 
+    def test_traced(self):
+        square = gxc.jit(lambda x: x * x)
+        for transformed in (jax.grad(lambda x: square(x).sum()), jax.jit(square), jax.vmap(square), jax.jit(square.compiled(np.float32(2)))):
+            with self.assertRaisesRegex(TypeError, "cannot trace what gxc runs"):
+                transformed(np.float32([1, 2]))
+
     def test_names(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, os.fsdecode(b"\xff.hlo"))
