@@ -187,13 +187,17 @@ class Array:
         return f"gxc.Array({shape_text(self._value.dtype, self.shape)}, {where})"
 
     def __float__(self) -> float:
-        return float(self.numpy())
+        return float(self._numbers())
 
     def __int__(self) -> int:
-        return int(self.numpy())
+        return int(self._numbers())
 
     def __bool__(self) -> bool:
-        return bool(self.numpy())
+        return bool(self._numbers())
+
+    def _numbers(self) -> np.ndarray:
+        dtypes.need_numbers(self._value.dtype)
+        return self.numpy()
 
     def __len__(self) -> int:
         if not self.shape:
@@ -302,21 +306,33 @@ def host_array(given: Any, value: Value) -> np.ndarray:
         array = foreign(given)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype != wanted and array.dtype == raw and raw != wanted:
-        array = array.view(wanted)  # raw bits
+    if array.dtype == raw:
+        _check_bits(array, value)
+        array = array.view(wanted)
     if array.dtype != wanted or array.shape != value.shape:
         have = dtypes.of_numpy(array.dtype)
         raise RunError(f"an array of {shape_text(have.name if have else array.dtype, array.shape)} was given for {value}")
     return array
 
 
+def _check_bits(raw: np.ndarray, value: Value) -> None:
+    """Raw bits of a type that is narrower than what holds them."""
+    d = dtypes.find(value.dtype)
+    least, end = d.range() if d.is_integer else (0, 1 << d.bits)
+    wrong = np.flatnonzero((raw < least) | (raw >= end)) if d.bits < 8 else ()
+    if len(wrong):
+        raise RunError(f"element {wrong[0]} is {raw.reshape(-1)[wrong[0]]}: no value of {d.name} (for {value})")
+
+
 def _from_numbers(given: Any, value: Value, wanted: np.dtype) -> np.ndarray:
     try:
         array = np.asarray(given)
-        if _has_values(dtypes.find(value.dtype), array):
-            return array.astype(wanted)
+        fits = _has_values(dtypes.find(value.dtype), array)
     except (TypeError, ValueError, OverflowError):
-        pass
+        fits = False
+    if fits:
+        dtypes.need_numbers(value.dtype)
+        return array.astype(wanted)
     raise RunError(f"{given!r} was given for {value}: it has no such values")
 
 

@@ -71,6 +71,14 @@ def host_type(name: str) -> np.dtype:
         return np.dtype(d.raw)
 
 
+def need_numbers(name: str) -> None:
+    """Refuses what only has raw bits here."""
+    d = find(name)
+    if host_type(name) == np.dtype(d.raw) and d.numpy != d.raw and not d.is_integer:
+        raise RunError(f"numbers of {name} need the package ml_dtypes, which is not installed; without it an array of {d.raw} "
+                       "has their bits")
+
+
 def find(name: str) -> DType:
     """The row of HLO's type `name`."""
     if name not in BY_NAME:

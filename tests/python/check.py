@@ -366,6 +366,25 @@ class Arrays(unittest.TestCase):
                 with self.assertRaisesRegex(gxc.RunError, "was given for x|takes 1 arrays"):
                     program(number)
 
+    def test_raw_bits(self):
+        for dtype, raw, good, bad in (("s4", np.int8, [-8, 7], [-8, 12]), ("u4", np.uint8, [0, 15], [0, 16]),
+                                      ("f4e2m1fn", np.uint8, [0, 15], [0, 16])):
+            program = gxc.compile(f"HloModule m ENTRY e {{ x = {dtype}[2] parameter(0) ROOT y = {dtype}[2] copy(x) }}")
+            tree_equal(program(raw(good)).numpy().view(raw) & 15, raw(good) & 15)
+            with self.assertRaisesRegex(gxc.RunError, f"element 1 is {bad[1]}: no value of {dtype}"):
+                program(raw(bad))
+
+    def test_without_ml_dtypes(self):
+        code = ("import sys\nsys.modules['ml_dtypes'] = None\nimport gxc, numpy as np\n"
+                "program = gxc.compile('HloModule m ENTRY e { x = bf16[] parameter(0) ROOT y = bf16[] negate(x) }')\n"
+                "print(hex(program(np.uint16(0x3f80)).numpy()))\n"
+                "for f in (lambda: program(1.0), lambda: float(program(np.uint16(0x3f80))), lambda: program([1])):\n"
+                "    try: print(f())\n"
+                "    except gxc.RunError as e: print(str(e)[:43])\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                              env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+        self.assertEqual(done.stdout, "0xbf80\n" + 3 * "numbers of bf16 need the package ml_dtypes,\n", done.stderr)
+
     def test_as_numpy_has_it(self):
         y = self.double(np.arange(6).reshape(2, 3).astype(">f4"))
         tree_equal(y, np.float32([[0, 2, 4], [6, 8, 10]]))
