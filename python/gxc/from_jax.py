@@ -133,7 +133,7 @@ class Jit:
         self._static, self._static_names = _static(function, static_argnums, static_argnames)
         self._donate, self._target, self._options = donate_argnums, target, options
         self._programs: dict[Any, Program] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a function may call itself while it is traced
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         program, dynamic, named = self._find(arguments, keywords)

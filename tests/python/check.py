@@ -138,6 +138,12 @@ class AgainstJax(unittest.TestCase):
         with self.assertRaisesRegex(gxc.CompileError, "other static arguments than were named"):
             gxc.compile(jax.jit(power, static_argnums=1), x, 2)
 
+    def test_recursion(self):
+        @gxc.jit(static_argnums=0)
+        def factorial(n):
+            return jnp.float32(1) if n == 0 else n * jnp.asarray(factorial(n - 1).numpy())
+        tree_equal(factorial(3), np.float32(6))
+
     def test_control_flow(self):
         self.check(lambda n, x: jax.lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 1.5), (0, x)),
                    np.int32(5), np.float32([1, 2]))
