@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import json
+import operator
 import os
 import weakref
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
 from . import library, tree
 from .array import Array, Memory, Value, put
-from .errors import DeviceError, FileError, RunError
+from .errors import FileError, RunError
 from .session import Session
 
 
@@ -139,9 +140,10 @@ class Program:
         return [self._tree(r) for r in self._execute(session, leaves, handles, donate)]
 
     def session(self, device: str = "auto", ordinals: Optional[list[int]] = None, replicas: int = 0) -> Session:
-        """The program on its devices: made at the first call, kept for the next. Making it uploads constants."""
+        """The program on its devices: made at the first call and after a device has failed, kept for the next. Making it
+        uploads constants."""
         key = (device, tuple(ordinals or ()), replicas)
-        if key not in self._sessions:
+        if key not in self._sessions or self._sessions[key].failed:
             self._check_native(device)
             size = sum(v.bytes for v in self.arguments + self.results)
             self._sessions[key] = Session(self._file, device, self._native, replicas, ordinals,
@@ -168,8 +170,9 @@ class Program:
             runs = [self._run(inputs[d], outs[d], streams[d]) for d in range(len(leaves))]
             try:
                 session.execute(runs)
-            except DeviceError:
-                self._take(inputs)  # it may have begun
+            except RunError:
+                if session.failed:
+                    self._take(inputs)  # it may have begun
                 raise
             self._take(inputs)
         return [[Array(m, v) for m, v in zip(memories, self.results)] for memories in outs]
@@ -349,7 +352,10 @@ def _stream(stream: Any) -> int:
     for name in ("cuda_stream", "ptr", "handle"):
         if hasattr(stream, name):
             return int(getattr(stream, name))
-    return int(stream)
+    try:
+        return operator.index(stream)
+    except TypeError:
+        raise TypeError(f"a stream is one of torch or cupy, or the address of a CUstream, not {stream!r}") from None
 
 
 def _write(path: Union[str, os.PathLike], data: bytes) -> None:

@@ -9,10 +9,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import library
-from .errors import GxcWarning
+from .errors import GxcWarning, RunError
 
 if TYPE_CHECKING:
     from .array import Memory
+
+_FATAL = (7, 8)  # GXRT_DEVICE_FAILED, GXRT_WORLD_FAILED
 
 
 def _destroy(runtime: ctypes.CDLL, handle: ctypes.c_void_p, kept: dict, file: Any) -> None:
@@ -34,6 +36,9 @@ class Session:
 
     def __init__(self, file: Any, device: str, allow_native: bool, replicas: int, ordinals: Optional[list[int]],
                  keep_bytes: int):
+        if any(not 0 <= ordinal < 1 << 31 for ordinal in ordinals or ()):
+            raise RunError(f"CUDA's devices are 0, 1, 2, ...; found {ordinals}")
+        self.failed = False  # nothing can be done with it any more
         self.lock = threading.RLock()
         self._handle = ctypes.c_void_p()
         self._free: dict[tuple[int, int, int], list[int]] = {}
@@ -71,12 +76,16 @@ class Session:
         """Its memory is there until the process has ended, later than finalizers run."""
         self._finalizer.atexit = False
 
+    def _check(self, status: int) -> None:
+        self.failed |= status in _FATAL
+        library.check_run(status)
+
     def execute(self, runs: list[library.Run]) -> None:
         array = (library.Run * len(runs))(*runs)
-        library.check_run(self._runtime.gxrt_execute(self._handle, len(runs), array))
+        self._check(self._runtime.gxrt_execute(self._handle, len(runs), array))
 
     def synchronize(self, device: int) -> None:
-        library.check_run(self._runtime.gxrt_synchronize(self._handle, device))
+        self._check(self._runtime.gxrt_synchronize(self._handle, device))
 
     # --- memory ----------------------------------------------------------------------------
 
@@ -87,7 +96,7 @@ class Session:
                 self._kept -= size
                 return kept.pop()
         out = ctypes.c_void_p()
-        library.check_run(self._runtime.gxrt_allocate(self._handle, device, size, out))
+        self._check(self._runtime.gxrt_allocate(self._handle, device, size, out))
         return out.value or 0
 
     def put_back(self, device: int, size: int, stream: int, pointer: int) -> None:
@@ -103,11 +112,11 @@ class Session:
             self._runtime.gxrt_free(self._handle, device, ctypes.c_void_p(pointer))
 
     def copy_to_device(self, device: int, to: int, source: int, size: int) -> None:
-        library.check_run(self._runtime.gxrt_copy_to_device(self._handle, device, to, source, size))
+        self._check(self._runtime.gxrt_copy_to_device(self._handle, device, to, source, size))
 
     def copy_to_host(self, device: int, to: int, source: int, size: int) -> None:
         if size:
-            library.check_run(self._runtime.gxrt_copy_to_host(self._handle, device, to, source, size))
+            self._check(self._runtime.gxrt_copy_to_host(self._handle, device, to, source, size))
 
     def copy(self, device: int, to: int, source: int, size: int) -> None:
         """From buffer to buffer, by way of the host."""

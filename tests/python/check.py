@@ -543,6 +543,20 @@ class Errors(unittest.TestCase):
             with self.assertRaisesRegex(gxc.FileError, "no ELF file"):
                 gxc.load(path)
 
+    def test_failed_device(self):
+        program = gxc.compile("HloModule m ENTRY e { x = f32[3] parameter(0) ROOT y = f32[3] negate(x) }")
+        x = np.float32([1, 2, 3])
+        y = program(x)
+        with self.assertRaises(gxc.DeviceError):
+            program(x, stream=5)
+        tree_equal(program(x), -x)
+        tree_equal(program(y), x)
+        for ordinal in (-1, 1 << 40):
+            with self.assertRaisesRegex(gxc.RunError, "CUDA's devices are 0, 1, 2"):
+                program(x, ordinal=ordinal)
+        with self.assertRaisesRegex(TypeError, "a stream is one of torch"):
+            program(x, stream="a")
+
     def test_files(self):
         with self.assertRaises(gxc.FileError):
             gxc.load("/nowhere/x.cubin")
