@@ -86,7 +86,7 @@ static Module *read_module(Compile *c, Arena *a)
 {
     progress(c, "parse", 0, 1);
     stage_begin(&c->times, "parse");
-    if (!container_open(c->diag))
+    if (!container_open(c->diag, c->options.max_unpacked_bytes))
         return NULL;
     if (proto_is_cut_off(c->diag->text, c->diag->length)) {
         diag_error(c->diag, (Span){0, 0},

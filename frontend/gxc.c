@@ -418,6 +418,7 @@ static int compile_file(const Request *r)
     o.struct_size = sizeof o;
     o.targets = r->targets;
     o.report = r->report != NULL;
+    o.max_unpacked_bytes = r->most_mib << 20;
     o.settings = r->settings;
     o.colour = isatty(STDERR_FILENO);
     if (o.colour && (r->verbose || (!writes_text(&o) && !o.verify_only)))

@@ -99,6 +99,7 @@ typedef struct gxc_options {
     /* Most processor time that a call of ptxas or another of CUDA's programs may take; 0: 600 s. Kernels at which ptxas
      * does not end within it are assembled at -O1, with a warning. */
     uint32_t max_assembler_seconds;
+    size_t max_unpacked_bytes; /* of an input that is compressed; 0: 4 GiB */
 } gxc_options;
 
 typedef struct gxc_array {

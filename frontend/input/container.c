@@ -15,8 +15,8 @@ static bool is_gzip(const Diag *d)
 }
 
 /* One member; the input goes on behind it. Z_OK: it is whole. */
-static int inflate_member(z_stream *z, Arena *a, char **data, size_t *capacity,
-                          size_t *length)
+static int inflate_member(z_stream *z, Arena *a, size_t most, char **data,
+                          size_t *capacity, size_t *length)
 {
     int st = Z_OK;
     while (st == Z_OK) {
@@ -27,13 +27,21 @@ static int inflate_member(z_stream *z, Arena *a, char **data, size_t *capacity,
         size_t before = z->avail_out;
         st = inflate(z, Z_NO_FLUSH);
         *length += before - z->avail_out;
-        if (*length > MAX_BYTES)
+        if (*length > most)
             return Z_MEM_ERROR;
     }
     return st == Z_STREAM_END ? Z_OK : st;
 }
 
-static bool open_gzip(Diag *d)
+static const char *too_large(Arena *a, size_t most)
+{
+    return most == MAX_BYTES
+               ? "larger than 4 GiB"
+               : arena_printf(a, "larger than %zu MiB; --max-input=MIB allows more",
+                              most >> 20);
+}
+
+static bool open_gzip(Diag *d, size_t most)
 {
     char *data = NULL;
     size_t capacity = 0, length = 0;
@@ -41,14 +49,14 @@ static bool open_gzip(Diag *d)
                   .avail_in = (uInt)d->length};
     int st = d->length <= MAX_BYTES ? inflateInit2(&z, 15 + 16) : Z_MEM_ERROR;
     while (st == Z_OK && z.avail_in > 0) {
-        st = inflate_member(&z, d->arena, &data, &capacity, &length);
+        st = inflate_member(&z, d->arena, most, &data, &capacity, &length);
         if (st == Z_OK && inflateReset(&z) != Z_OK)
             st = Z_DATA_ERROR;
     }
     inflateEnd(&z);
     if (st != Z_OK) {
         diag_error(d, (Span){0, 0}, "this file is compressed with gzip, but is %s",
-                   st == Z_MEM_ERROR   ? "larger than 4 GiB"
+                   st == Z_MEM_ERROR   ? too_large(d->arena, most)
                    : st == Z_BUF_ERROR ? "cut off"
                                        : "damaged");
         return false;
@@ -95,10 +103,12 @@ static const char *find_bytecode(const Diag *d, size_t *length)
     return NULL;
 }
 
-bool container_open(Diag *d)
+bool container_open(Diag *d, size_t most)
 {
+    if (most == 0 || most > MAX_BYTES)
+        most = MAX_BYTES;
     for (int i = 0; i < MAX_LAYERS && is_gzip(d); i++)
-        if (!open_gzip(d))
+        if (!open_gzip(d, most))
             return false;
     size_t length;
     const char *inner = find_bytecode(d, &length);

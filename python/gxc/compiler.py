@@ -15,7 +15,7 @@ from .errors import CompileError, GxcWarning
 _OPTIONS = {"opt_level", "emit", "print", "replicas", "partitions", "jobs", "passes", "skip", "libraries", "tiles",
             "assembler", "cuda", "cache_dir", "embed_hlo", "fp_contract_off", "settings", "lint", "f32_dots", "module",
             "tuning", "require_tuning", "line_info", "embed_ptx", "embed_tileir",
-            "max_assembler_seconds"}
+            "max_assembler_seconds", "max_unpacked_bytes"}
 _TEXTS = {name for name, kind in library.CompileOptions._fields_ if kind is ctypes.c_char_p}
 _BINARY = ("pb", "cubin", "tileir", "candidates")  # forms of `emit` that are no text
 

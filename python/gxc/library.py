@@ -54,7 +54,7 @@ class CompileOptions(Structure):
                 ("lint", c_int), ("report", c_int), ("rounding", c_uint32), ("rounding_tf32", c_int),
                 ("f32_dots", c_char_p), ("module", c_char_p), ("tuning", c_char_p), ("require_tuning", c_int),
                 ("line_info", c_int), ("embed_ptx", c_int), ("embed_tileir", c_int),
-                ("max_assembler_seconds", c_uint32)]
+                ("max_assembler_seconds", c_uint32), ("max_unpacked_bytes", c_size_t)]
 
 
 class CompiledArray(Structure):

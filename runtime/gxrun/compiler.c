@@ -118,6 +118,7 @@ static gxc_options compiler_options(const Options *o)
     return (gxc_options){.struct_size = sizeof(gxc_options),
                          .replicas = o->replicas,
                          .partitions = o->partitions,
+                         .max_unpacked_bytes = o->most_mib << 20,
                          .colour = isatty(STDERR_FILENO)};
 }
 

@@ -12,7 +12,7 @@
 static Module *read(Arena *a, Diag *d)
 {
     bool chosen;
-    if (!container_open(d) || (proto_is(d->text, d->length) && !proto_to_text(d)) ||
+    if (!container_open(d, 0) || (proto_is(d->text, d->length) && !proto_to_text(d)) ||
         !select_module(d, d->length % 2 != 0 ? "one" : NULL, &chosen))
         return NULL;
     Module *m =
