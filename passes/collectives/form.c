@@ -10,13 +10,15 @@
  * that NCCL does not add are widened around the reduction, as is an operand whose reducer
  * computes in another type. Reducers that NCCL does not know, such as xor or a complex
  * product, become an all-gather (for reduce-scatter an all-to-all, if it has such groups) and
- * operations on its parts.
+ * operations on its parts; where groups differ in size, an all-gather among all devices, of
+ * which each takes what is its group's.
  *
  * What none of this can express stays, and codegen refuses it by name.
  * Needs: nothing. Keeps: values, operand order, groups, channel. Ends: one sweep. */
 #include <string.h>
 
 #include "ir/analysis/collective.h"
+#include "ir/attribute/replica_groups.h"
 #include "passes/collectives/form.h"
 
 /* -- building ------------------------------------------------------------------------------- */
@@ -334,6 +336,78 @@ static bool has_all_to_all_groups(const Instruction *inst)
     }
 }
 
+/* The largest group; 0: all are of one size. */
+static int64_t largest_of_several(Form *f, const Instruction *inst)
+{
+    IntLists groups = collective_groups(f->scratch, inst);
+    int64_t largest = 0;
+    bool differ = false;
+    for (uint32_t g = 0; g < groups.count; g++) {
+        int64_t n = groups.data[g].count;
+        differ |= n != groups.data[0].count;
+        largest = n > largest ? n : largest;
+    }
+    return differ ? largest : 0;
+}
+
+/* An all-gather has groups of one size only: one of all ids. */
+static Instruction *gather_from_all(Form *f, const Instruction *inst, Instruction *x)
+{
+    int64_t n = collective_id_count(inst);
+    int64_t *ids = ARENA_ARRAY(f->m->arena, int64_t, (size_t)n + 1);
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = i;
+    Ints *all = ARENA_NEW(f->m->arena, Ints);
+    *all = (Ints){ids, (uint32_t)n};
+    ReplicaGroups *groups = ARENA_NEW(f->m->arena, ReplicaGroups);
+    groups->form = GROUPS_LISTS;
+    groups->lists = (IntLists){all, 1};
+    Instruction *piece = form_add_front(f, x), *rows;
+    bool each = collective_mode(inst) == COLLECTIVE_CROSS_REPLICA_AND_PARTITION;
+    int64_t count = each ? n * f->m->config.num_partitions : n;
+    const Shape *s = form_with_front(f, piece->shape, count);
+    form_collective(f, inst, OP_ALL_GATHER, 1, &piece, &s, &rows);
+    inst_set(rows, (Attr){.id = ATTR_REPLICA_GROUPS, .groups = groups});
+    if (inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
+        inst_set(rows, *inst_attr(inst, ATTR_USE_GLOBAL_DEVICE_IDS));
+    inst_set_ints(rows, ATTR_DIMENSIONS, &(int64_t){0}, 1);
+    return rows;
+}
+
+/* The all-reduce of one operand in groups of several sizes, the largest of `most` devices. */
+static Instruction *reduce_members(Form *f, Instruction *inst, Instruction *x,
+                                   int64_t most)
+{
+    const Computation *by = inst_called(inst, 0);
+    DType t = by->root->shape->dtype;
+    Instruction *rows = gather_from_all(f, inst, x);
+    Instruction *sum = form_reshape(x->shape, form_member_row(f, inst, rows, 0));
+    sum = form_convert(f, sum, t);
+    for (int64_t i = 1; i < most; i++) {
+        Instruction *next = form_reshape(x->shape, form_member_row(f, inst, rows, i));
+        const Shape *masks = shape_with_dtype(f->m->intern, x->shape, DT_PRED);
+        Instruction *has = form_unary(OP_BROADCAST, masks, form_has_member(f, inst, i));
+        inst_set_ints(has, ATTR_DIMENSIONS, NULL, 0);
+        Instruction *operands[3] = {has, apply(f, by, sum, next), sum};
+        sum = computation_add(f->comp, OP_SELECT, sum->shape, 3, operands, NULL);
+    }
+    return sum;
+}
+
+/* NULL: an operand is of dynamic size. */
+static Instruction *reduce_uneven(Form *f, Instruction *inst, int64_t most)
+{
+    uint32_t n = inst->operand_count;
+    Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        if (!is_plain(inst->operands[k]->shape))
+            return NULL;
+        Instruction *sum = reduce_members(f, inst, inst->operands[k], most);
+        results[k] = form_convert(f, sum, result_shape(inst, k)->dtype);
+    }
+    return gather_results(inst, results);
+}
+
 /* Gathers what the devices have (of a reduce-scatter: what is for this one) and reduces here. */
 static Instruction *reduce_here(Form *f, Instruction *inst)
 {
@@ -342,6 +416,9 @@ static Instruction *reduce_here(Form *f, Instruction *inst)
     bool scatters = cuts && has_all_to_all_groups(inst);
     if (!is_elementwise(by))
         return NULL;
+    int64_t most = largest_of_several(f, inst);
+    if (most > 0)
+        return reduce_uneven(f, inst, most);
     uint32_t n = inst->operand_count;
     int64_t size = collective_group_size(f->scratch, inst);
     Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);

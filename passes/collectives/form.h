@@ -34,6 +34,11 @@ void form_collective(Form *f, const Instruction *like, OpCode op, uint32_t count
  * collective. (form_part.c) */
 Instruction *form_own_part(Form *f, const Instruction *inst, Instruction *x, uint32_t d,
                            const Shape *part);
+/* Of rows, which an all-gather among all ids of inst's mode gives, that of member i of this
+ * device's group of inst; of the first if there are fewer. pred[]: there are more than i. */
+Instruction *form_member_row(Form *f, const Instruction *inst, Instruction *rows,
+                             int64_t i);
+Instruction *form_has_member(Form *f, const Instruction *inst, int64_t i);
 
 /* A ragged-all-to-all by all-gather, all-to-all of its sizes, and one gather. NULL: it cannot
  * be expressed so. (ragged.c) */
