@@ -161,6 +161,13 @@ void eval_gather(EvalCall *call)
     int64_t batch[EVAL_RANK_MAX] = {0}, start[EVAL_RANK_MAX], other;
     if (v->count == 0 || is_empty(w.batch_rank, w.batch_dims))
         return;
+    Ints sizes = inst_ints(call->inst, ATTR_SLICE_SIZES);
+    if (is_empty(sizes.count,
+                 sizes.data)) { /* a dropped dimension has no element to take */
+        memset(v->data, 0, (size_t)v->count * size);
+        gather_sizes(call, v);
+        return;
+    }
     const char *data = x->data;
     if (x->shape->dtype != v->shape->dtype) { /* programs may mix float types */
         void *same = eval_temp(call, (size_t)x->count, size);

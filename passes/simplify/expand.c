@@ -87,16 +87,29 @@ static Instruction *custom_topk(Rewriter *r, Instruction *inst)
     return by;
 }
 
+/* -- zeros ---------------------------------------------------------------------------------- */
+
+/* Bits, not the number: not every type has a 0. */
+static Instruction *zero_bits(Rewriter *r, const Shape *s)
+{
+    const Shape *scalar = shape_scalar(r->m->intern, s->dtype);
+    Instruction *zero = rw_constant(r, literal_create(r->m->arena, scalar));
+    return rw_broadcast(r, s, zero, 0, NULL);
+}
+
+/* Slices without elements, whose empty dimension is dropped: there is nothing to read. */
+static Instruction *gather_nothing(Rewriter *r, Instruction *inst)
+{
+    Ints sizes = inst_ints(inst, ATTR_SLICE_SIZES);
+    return ints_contain(sizes, 0) ? zero_bits(r, inst->shape) : NULL;
+}
+
 /* -- other custom calls --------------------------------------------------------------------- */
 
 static Instruction *new_buffer(Rewriter *r, Instruction *inst)
 {
-    if (!custom_call_is_new_buffer(inst) || !shape_is_array(inst->shape))
-        return NULL;
-    /* bits, not the number: not every type has a 0 */
-    const Shape *scalar = shape_scalar(r->m->intern, inst->shape->dtype);
-    Instruction *zero = rw_constant(r, literal_create(r->m->arena, scalar));
-    return rw_broadcast(r, inst->shape, zero, 0, NULL);
+    bool is_new = custom_call_is_new_buffer(inst) && shape_is_array(inst->shape);
+    return is_new ? zero_bits(r, inst->shape) : NULL;
 }
 
 /* The half of an f64 that f32 keeps, or what it loses. */
@@ -380,6 +393,7 @@ static const Rule rules_expand[] = {
     {OP_CONCATENATE, "concatenate_many", concatenate_many},
     {OP_DOT, "integer_product", integer_product},
     {OP_CONVOLUTION, "integer_product", integer_product},
+    {OP_GATHER, "gather_nothing", gather_nothing},
     {OP_TOPK, "topk", topk},
     {OP_CUSTOM_CALL, "custom_topk", custom_topk},
     {OP_CUSTOM_CALL, "new_buffer", new_buffer},
