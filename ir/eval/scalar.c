@@ -36,6 +36,27 @@ static void through_f32(void *out, const void *const *in, size_t n, const Scalar
     }
 }
 
+/* f16, bf16. The total order is that of the bits, also among NaNs: widening would make them quiet. */
+static void compare_halves(void *out, const void *const *in, size_t n,
+                           const ScalarKernel *k)
+{
+    uint32_t wide[2][BLOCK];
+    if (!k->total_order) {
+        through_f32(out, in, n, k);
+        return;
+    }
+    for (size_t done = 0; done < n; done += BLOCK) {
+        size_t count = n - done < BLOCK ? n - done : BLOCK;
+        const void *rows[2] = {wide[0], wide[1]};
+        for (uint32_t j = 0; j < 2; j++) {
+            const uint16_t *from = in[j];
+            for (size_t i = 0; i < count; i++)
+                wide[j][i] = (uint32_t)from[done + i] << 16;
+        }
+        k->inner((char *)out + done, rows, count, k);
+    }
+}
+
 /* The elements of a row as numbers without sign, in a byte each. */
 static void mask_row(uint8_t *to, const uint8_t *from, size_t n, unsigned mask)
 {
@@ -340,6 +361,8 @@ static void choose_float(OpCode op, DType in, bool exact, ScalarKernel *k)
         fn = rows_float(op, wide);
     k->run = small && fn != NULL ? through_f32 : fn;
     k->inner = small ? fn : NULL;
+    if (op == OP_COMPARE && dtype_is_half(in))
+        k->run = compare_halves;
 }
 
 static void choose_int(OpCode op, DType in, ScalarKernel *k)
