@@ -105,11 +105,11 @@ static Instruction *position_along(const Split *s, uint32_t c, Instruction **fit
     int64_t component = ints_find(s->indexed, s->key_dims[c]);
     if (component < 0) { /* a batching dimension: its own number */
         int64_t dim = s->index_batch.data[ints_find(s->batch, s->key_dims[c])];
-        const Shape *wide = shape_with_dtype(r->m->intern, s->indices, s->number);
-        x = counted(s, wide, dim);
-        if (s->vector_dim < s->indices->rank)
-            x = dim_slice(s, x, s->vector_dim, (SliceDim){0, 1, 1});
-        return rw_reshape(r, list, x);
+        uint32_t rank = s->indices->rank;
+        int64_t *dims = arena_copy(r->scratch, s->indices->dims, rank * sizeof *dims);
+        if (s->vector_dim < rank)
+            dims[s->vector_dim] = 1; /* there may be no component */
+        return rw_reshape(r, list, counted(s, rw_shape(r, s->number, rank, dims), dim));
     }
     if (s->vector_dim < s->indices->rank)
         x = dim_slice(s, x, s->vector_dim, (SliceDim){component, component + 1, 1});
