@@ -49,7 +49,7 @@ CASES = [
     (gxrun, "a.cubin --outputs=a.hlo", 1, "--outputs=a.hlo: a folder, .npz or .safetensors is expected"),
     (gxrun, "a.cubin a.hlo", 2, "one program is expected, found a.cubin and a.hlo"),
     (gxrun, "--device=emu", 2, "which program? give a cubin that gxc made, or HLO"),
-    (gxrun, "a.hlo --device=ref --tune=x", 2, "--tune: the reference evaluator has no kernels"),
+    (gxrun, "a.hlo --device=ref --tune=x", 2, "--tune: is for compiled programs, not for the reference evaluator"),
     (gxrun, "a.cubin --rank=3 --world=2", 2, "--rank=R --world=W go together, R less than W"),
     (gxrun, "a.cubin --compare=@a.npy --compare=@b.npy", 1, "2 files to compare with; the program gives 1 results"),
     (gxrun, "a.cubin --hlo=none.hlo --compare=ref", 1, "none.hlo: No such file or directory"),
