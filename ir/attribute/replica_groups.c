@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/print/value.h"
+
 /* -- iota ---------------------------------------------------------------------------- */
 
 int64_t iota_count(Iota iota)
@@ -132,6 +134,14 @@ int64_t mesh_device_count(const Mesh *mesh)
     return count;
 }
 
+static void print_axis(Text *t, const MeshAxis *axis)
+{
+    if (strpbrk(axis->name, "'\\\n\r") == NULL)
+        text_printf(t, "'%s'", axis->name);
+    else /* as other texts, which a reader takes here, too */
+        escaped_print(t, (Bytes){axis->name, strlen(axis->name)});
+}
+
 void mesh_print(Text *t, const Mesh *mesh)
 {
     if (mesh->is_maximal) {
@@ -139,9 +149,11 @@ void mesh_print(Text *t, const Mesh *mesh)
         return;
     }
     text_string(t, "mesh[");
-    for (uint32_t i = 0; i < mesh->axis_count; i++)
-        text_printf(t, "%s'%s'=%lld", i == 0 ? "" : ",", mesh->axes[i].name,
-                    (long long)mesh->axes[i].size);
+    for (uint32_t i = 0; i < mesh->axis_count; i++) {
+        text_string(t, i == 0 ? "" : ",");
+        print_axis(t, &mesh->axes[i]);
+        text_printf(t, "=%lld", (long long)mesh->axes[i].size);
+    }
     text_char(t, ']');
     if (mesh->devices.count != 0) {
         text_string(t, ", device_ids=(");
@@ -162,7 +174,8 @@ void axis_refs_print(Text *t, const Mesh *mesh, AxisRefs refs)
 {
     for (uint32_t i = 0; i < refs.count; i++) {
         const AxisRef *r = &refs.data[i];
-        text_printf(t, "%s'%s'", i == 0 ? "" : ", ", mesh->axes[r->axis].name);
+        text_string(t, i == 0 ? "" : ", ");
+        print_axis(t, &mesh->axes[r->axis]);
         if (r->size != 0)
             text_printf(t, ":(%lld)%lld", (long long)r->pre, (long long)r->size);
     }

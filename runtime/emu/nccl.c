@@ -291,6 +291,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *out
     if (comm == NULL || out == NULL || colour < -1)
         return refuse(NCCL_INVALID_ARGUMENT, "ncclCommSplit: NULL, or a colour below -1");
     *out = NULL;
+    if (!rendezvous_is_full(&comm->member)) /* the rest may never come */
+        return refuse(NCCL_INVALID_ARGUMENT, "ncclCommSplit: the communicator is not "
+                                             "ready: not all of its ranks have come");
     uint64_t number = ++comm->splits;
     rendezvous_post_split(&comm->member, number, colour, key);
     if (group_depth == 0) {

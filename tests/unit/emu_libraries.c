@@ -395,6 +395,21 @@ static void test_nccl_failing_group(void **state)
         assert_int_equal(ncclCommAbort(comms[i]), 0);
 }
 
+/* Of a communicator that waits for a rank no part can be made: it might wait for ever. */
+static void test_nccl_unready(void **state)
+{
+    (void)state;
+    ncclUniqueId id;
+    ncclComm_t comm = NULL, part = NULL;
+    ncclConfig_t config = {.size = sizeof config, .blocking = 0};
+    assert_int_equal(ncclGetUniqueId(&id), 0);
+    ncclCommInitRankConfig(&comm, 2, id, 0, &config);
+    assert_non_null(comm);
+    REFUSED(ncclCommSplit(comm, 0, 0, &part, NULL), NCCL_INVALID,
+            "not all of its ranks have come");
+    assert_int_equal(ncclCommAbort(comm), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_algorithms),   cmocka_unit_test(test_solver),
         cmocka_unit_test(test_solver_types), cmocka_unit_test(test_solver_complex),
         cmocka_unit_test(test_nccl),         cmocka_unit_test(test_nccl_failing_group),
+        cmocka_unit_test(test_nccl_unready),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
