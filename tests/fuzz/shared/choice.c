@@ -26,9 +26,10 @@ static const char *keep(Choice *c, const char *format, ...)
     return at;
 }
 
+/* None of which there was no room. */
 static void add_setting(Choice *c, const char *setting)
 {
-    if (c->options.setting_count < CHOICE_SETTINGS_MOST)
+    if (*setting != '\0' && c->options.setting_count < CHOICE_SETTINGS_MOST)
         c->settings[c->options.setting_count++] = setting;
 }
 
