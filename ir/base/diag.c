@@ -149,6 +149,16 @@ static void put_source(Out *out, const char *data, size_t length)
     }
 }
 
+/* Names in a message may come from a file. It may have lines. */
+static void put_message(Out *out, const char *text)
+{
+    for (const char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {
+        put_source(out, text, (size_t)(end - text));
+        put(out, "\n", 1);
+    }
+    put_source(out, text, strlen(text));
+}
+
 /* The source line and a caret under the span's first byte, tildes under the rest. */
 static void put_excerpt(Out *out, const Diag *d, Line line, Span span, const char *colour,
                         const char *plain)
@@ -194,7 +204,7 @@ const char *diag_render(const Diag *d, bool colour)
         bool has_location =
             d->text != NULL && (message->span.begin != 0 || message->span.end != 0);
         put_text(&out, bold);
-        put_text(&out, d->file);
+        put_message(&out, d->file);
         if (has_location) {
             line = find_line(d, message->span.begin, line);
             size_t begin =
@@ -209,7 +219,7 @@ const char *diag_render(const Diag *d, bool colour)
         put_text(&out, kind_names[message->kind]);
         put_text(&out, ": ");
         put_text(&out, plain);
-        put_text(&out, message->text);
+        put_message(&out, message->text);
         put_text(&out, "\n");
         if (has_location)
             put_excerpt(&out, d, line, message->span, tint, plain);
@@ -218,7 +228,7 @@ const char *diag_render(const Diag *d, bool colour)
         char hidden[96];
         snprintf(hidden, sizeof hidden, ": error: %zu further errors are not shown\n",
                  d->error_count - DIAG_ERROR_LIMIT);
-        put_text(&out, d->file);
+        put_message(&out, d->file);
         put_text(&out, hidden);
     }
     return out.data;
