@@ -35,10 +35,11 @@ static int inflate_member(z_stream *z, Arena *a, size_t most, char **data,
 
 static const char *too_large(Arena *a, size_t most)
 {
-    return most == MAX_BYTES
-               ? "larger than 4 GiB"
-               : arena_printf(a, "larger than %zu MiB; --max-input=MIB allows more",
-                              most >> 20);
+    return most == MAX_BYTES ? "larger than 4 GiB"
+           : most % (1 << 20) == 0
+               ? arena_printf(a, "larger than %zu MiB; --max-input=MIB allows more",
+                              most >> 20)
+               : arena_printf(a, "larger than the %zu bytes of max_unpacked_bytes", most);
 }
 
 static bool open_gzip(Diag *d, size_t most)

@@ -150,19 +150,24 @@ static char *say(const char *format, ...)
     return text;
 }
 
-/* ", " between them. */
-static char *list_names(const Folder *f)
+/* Those that are wanted, ", " between them. */
+static char *list_names(const Folder *f, const char *module)
 {
     enum { MOST = 20 };
-    size_t shown = f->count < MOST ? f->count : MOST, length = 0, at = 0;
-    for (size_t i = 0; i < shown; i++)
+    size_t shown = 0, length = 0, at = 0;
+    for (size_t i = 0; i < f->count; i++)
         length += f->data[i].name + strlen(", ");
     char *text = malloc(length + sizeof ", ...");
-    for (size_t i = 0; text != NULL && i < shown; i++)
-        at += (size_t)sprintf(text + at, "%s%.*s", i != 0 ? ", " : "",
+    for (size_t i = 0; text != NULL && i < f->count; i++) {
+        if (!is_wanted(&f->data[i], module))
+            continue;
+        if (shown++ == MOST) {
+            strcpy(text + at, ", ...");
+            break;
+        }
+        at += (size_t)sprintf(text + at, "%s%.*s", at != 0 ? ", " : "",
                               (int)f->data[i].name, f->data[i].file);
-    if (text != NULL && shown < f->count)
-        strcpy(text + at, ", ...");
+    }
     return text;
 }
 
@@ -171,13 +176,14 @@ static char *describe(const char *folder, const Folder *f, const char *module,
 {
     if (f->count == 0)
         return say("%s: no module in this folder", folder);
-    char *names = list_names(f), *text = NULL;
+    char *names = list_names(f, wanted != 0 ? module : NULL), *text = NULL;
     if (names != NULL && wanted == 0)
         text = say("%s: there is no module %s in this folder, but %s", folder, module,
                    names);
     else if (names != NULL)
-        text = say("%s: %zu modules in this folder, choose one by --module=NAME: %s",
-                   folder, f->count, names);
+        text = say("%s: %zu modules%s%s in this folder, choose one by --module=NAME: %s",
+                   folder, wanted, module != NULL ? " " : "",
+                   module != NULL ? module : "", names);
     free(names);
     return text;
 }

@@ -190,8 +190,8 @@ static void set_version(Converter *c, const MlirOp *op, Instruction *inst)
 /* Whether a result begins as the operand does, but for the one dimension. */
 static bool is_beginning(const Shape *from, const Shape *to, int64_t dimension)
 {
-    bool right = shape_is_array(from) && shape_is_array(to) && from->rank == to->rank &&
-                 dimension >= 0 && dimension < from->rank;
+    bool right = shape_is_array(from) && shape_is_array(to) && from->dtype == to->dtype &&
+                 from->rank == to->rank && dimension >= 0 && dimension < from->rank;
     for (uint32_t i = 0; right && i < from->rank; i++)
         right = i == dimension || from->dims[i] == to->dims[i];
     return right;

@@ -33,8 +33,13 @@ static bool changes_size(const Instruction *inst)
     return inst->operand_count != 0 && !custom_call_gives_operands(inst);
 }
 
+/* Of a tuple an element. */
 static bool has_mesh_of_several(const Sharding *s)
 {
+    for (uint32_t i = 0; i < s->element_count; i++) {
+        if (has_mesh_of_several(s->elements[i]))
+            return true;
+    }
     return s->kind == SHARDING_NAMED && mesh_device_count(s->mesh) > 1;
 }
 

@@ -394,9 +394,12 @@ static Instruction *reduce_members(Form *f, Instruction *inst, Instruction *x,
     return sum;
 }
 
-/* NULL: an operand is of dynamic size. */
+/* NULL: an operand is of dynamic size; or it is not done once by each device, as it is in a loop or a branch, so
+ * that one group may come more often than another. */
 static Instruction *reduce_uneven(Form *f, Instruction *inst, int64_t most)
 {
+    if (f->comp != f->m->entry)
+        return NULL;
     uint32_t n = inst->operand_count;
     Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
     for (uint32_t k = 0; k < n; k++) {

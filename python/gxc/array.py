@@ -326,8 +326,11 @@ def _check_bits(raw: np.ndarray, value: Value) -> None:
 
 def _from_numbers(given: Any, value: Value, wanted: np.dtype) -> np.ndarray:
     try:
+        d = dtypes.find(value.dtype)
         array = np.asarray(given)
-        fits = _has_values(dtypes.find(value.dtype), array)
+        if d.is_integer and array.dtype.kind == "f":
+            array = np.asarray(given, object)  # NumPy has rounded integers beside others
+        fits = _has_values(d, array)
     except (TypeError, ValueError, OverflowError):
         fits = False
     if fits:
@@ -342,7 +345,11 @@ def _has_values(d: dtypes.DType, numbers: np.ndarray) -> bool:
         return d.is_complex
     if not d.is_integer:
         return numbers.dtype.kind in "biuf"
+    if numbers.dtype.kind == "b":
+        return True
     least, end = d.range()
+    if numbers.dtype.kind == "O":
+        return all(least <= number < end and number % 1 == 0 for number in numbers.flat)
     with np.errstate(invalid="ignore"):
         return numbers.dtype.kind in "biuf" and bool(np.all((numbers >= least) & (numbers < end) & (numbers % 1 == 0)))
 

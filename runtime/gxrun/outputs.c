@@ -50,14 +50,21 @@ static int cannot_write(const char *path, int why)
     return complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(why));
 }
 
+/* To be freed. */
+static char *folder_file(const char *folder, const char *name)
+{
+    char *path = allocate(strlen(folder) + strlen(name) + 8, 1);
+    sprintf(path, "%s/%s.npy", folder, name);
+    return path;
+}
+
 static int write_folder(const char *folder, const WrittenArray *arrays, size_t count)
 {
     int code = EXIT_DONE;
     for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
         char error[1024];
         const WrittenArray *a = &arrays[i];
-        char *path = allocate(strlen(folder) + strlen(a->name) + 8, 1);
-        sprintf(path, "%s/%s.npy", folder, a->name);
+        char *path = folder_file(folder, a->name);
         if (!npy_write(path, a->dtype, a->rank, a->dims, a->data, error, sizeof error)) {
             code = complain(EXIT_WRONG, "%s", error);
         }
@@ -112,15 +119,17 @@ static int write_some(const Options *o, const Signature *s, uint32_t device,
 
 /* --- before the run ---------------------------------------------------------------------------- */
 
-/* A file that will be written. */
+/* A file that a device writes. */
 typedef struct Written {
-    char *path; /* of the first device; to be freed */
-    char what[40];
+    char *path; /* to be freed */
+    bool of_folder;
+    char what[48];
 } Written;
 
 static bool is_folder(const Options *o)
 {
-    return !ends_in(o->all_outputs, ".npz") && !ends_in(o->all_outputs, ".safetensors");
+    return o->all_outputs && !ends_in(o->all_outputs, ".npz") &&
+           !ends_in(o->all_outputs, ".safetensors");
 }
 
 /* It must not replace what is run, nor one before it. */
@@ -138,8 +147,9 @@ static int check_file(const Options *o, const Written *files, size_t i)
                             w->path, w->what);
         }
     }
-    for (size_t k = 0; k < i; k++) {
-        if (file_would_be_same(files[k].path, w->path)) {
+    for (size_t k = 0; k < i; k++) { /* names in a folder are different ones */
+        bool both = files[k].of_folder && w->of_folder;
+        if (!both && file_would_be_same(files[k].path, w->path)) {
             return complain(EXIT_WRONG, "%s: %s and %s would both be written to it",
                             w->path, files[k].what, w->what);
         }
@@ -147,22 +157,41 @@ static int check_file(const Options *o, const Written *files, size_t i)
     return EXIT_DONE;
 }
 
-static int check_files(const Options *o, const Signature *s)
+static size_t list_results(const Options *o, const Signature *s, uint32_t device,
+                           Written *files)
 {
-    Written *files = allocate(o->output_count + 2, sizeof *files);
-    size_t count = 0;
     bool replaced;
     for (size_t i = 0; i < o->output_count; i++) {
+        files[i].path = feed_path(o->outputs[i].file, device, &replaced);
+        snprintf(files[i].what, sizeof files[i].what, "result %zu", i);
+    }
+    size_t count = o->output_count;
+    char *all = o->all_outputs ? feed_path(o->all_outputs, device, &replaced) : NULL;
+    char **names = is_folder(o) ? output_names(s) : NULL;
+    for (size_t i = 0; names && i < s->result_count; i++) {
         Written *w = &files[count++];
-        w->path = feed_path(o->outputs[i].file, s->first, &replaced);
-        snprintf(w->what, sizeof w->what, "result %zu", i);
+        w->path = folder_file(all, names[i]);
+        w->of_folder = true;
+        snprintf(w->what, sizeof w->what, "result %zu of --outputs", i);
     }
-    if (o->all_outputs && !is_folder(o)) {
-        files[count++] =
-            (Written){feed_path(o->all_outputs, s->first, &replaced), "all results"};
+    if (names) {
+        free_arrays((void **)names, s->result_count);
+        free(all);
+    } else if (all) {
+        files[count++] = (Written){all, false, "all results"};
     }
+    return count;
+}
+
+static int check_device(const Options *o, const Signature *s, uint32_t device)
+{
+    Written *files = allocate(o->output_count + s->result_count + 3, sizeof *files);
+    size_t count = list_results(o, s, device, files);
     if (o->profile && strcmp(o->profile, "-") != 0) {
-        files[count++] = (Written){text_copy(o->profile), "the profile"};
+        files[count++] = (Written){text_copy(o->profile), false, "the profile"};
+    }
+    if (o->tune) {
+        files[count++] = (Written){text_copy(o->tune), false, "what is tuned"};
     }
     int code = EXIT_DONE;
     for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
@@ -242,9 +271,11 @@ int data_check_outputs(const Options *o, const Signature *s)
         code = code == EXIT_DONE ? check_pattern("outputs=", o->all_outputs, s) : code;
         code = code == EXIT_DONE ? check_types(o, s) : code;
     }
-    code = code == EXIT_DONE ? check_files(o, s) : code;
-    return code == EXIT_DONE && o->all_outputs && is_folder(o) ? check_folders(o, s)
-                                                               : code;
+    code = code == EXIT_DONE && is_folder(o) ? check_folders(o, s) : code;
+    for (size_t d = 0; d < s->devices && code == EXIT_DONE; d++) {
+        code = check_device(o, s, s->first + (uint32_t)d);
+    }
+    return code;
 }
 
 /* --- after it ---------------------------------------------------------------------------------- */

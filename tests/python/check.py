@@ -362,8 +362,8 @@ class Arrays(unittest.TestCase):
 
     def test_numbers(self):
         for dtype, good, bad in (("s4", (-8, 7, 2.0), (8, -9, 1.5)), ("u4", (15, True), (16, -1)), ("pred", (True, 0), (2, 0.5)),
-                                 ("s64", (-1 << 63, (1 << 63) - 1), (1 << 63, 2.0 ** 63, float("inf"), float("nan"))),
-                                 ("u64", ((1 << 64) - 1,), (-1, 1 << 64, 1j)), ("f32", (0.1, 3), (1 + 2j, "x", None, 10 ** 400)),
+                                 ("s64", (-1 << 63, (1 << 63) - 1, True), (1 << 63, 2.0 ** 63, float("inf"), float("nan"))),
+                                 ("u64", ((1 << 64) - 1, True), (-1, 1 << 64, 1j)), ("f32", (0.1, 3), (1 + 2j, "x", None, 10 ** 400)),
                                  ("c64", (1 + 2j, 3), ("x",))):
             program = gxc.compile(f"HloModule m ENTRY e {{ x = {dtype}[] parameter(0) ROOT y = {dtype}[] copy(x) }}")
             for number in good:
@@ -371,6 +371,14 @@ class Arrays(unittest.TestCase):
             for number in bad:
                 with self.assertRaisesRegex(gxc.RunError, "was given for x|takes 1 arrays"):
                     program(number)
+
+    def test_lists_of_wide_integers(self):
+        for dtype, good, bad in (("u64", [(1 << 63) + 1, 1], [1 << 64, 1]), ("u64", [(1 << 64) - 1, 0], [-1, 1.5]),
+                                 ("s64", [(1 << 53) + 1, 1.0], [1 << 63, 0.5]), ("s64", [True, False], [float("nan"), 1])):
+            program = gxc.compile(f"HloModule m ENTRY e {{ x = {dtype}[2] parameter(0) ROOT y = {dtype}[2] copy(x) }}")
+            self.assertEqual([int(n) for n in program(good).numpy()], [int(n) for n in good])
+            with self.assertRaisesRegex(gxc.RunError, "was given for x"):
+                program(bad)
 
     def test_raw_bits(self):
         for dtype, raw, good, bad in (("s4", np.int8, [-8, 7], [-8, 12]), ("u4", np.uint8, [0, 15], [0, 16]),
