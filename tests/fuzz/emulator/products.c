@@ -32,10 +32,11 @@ static const Form forms[] = {
     {CUDA_R_8F_E4M3, CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F, 32},
     {CUDA_R_4F_E2M1, CUDA_R_4F_E2M1, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F, 16}};
 
-static void set_int(cublasLtMatmulDesc_t d, int attribute, int32_t value)
+/* There are as many bytes as the largest attribute has, whatever size is told. */
+static void set_int(cublasLtMatmulDesc_t d, int attribute, int64_t value)
 {
     DONE(cublasLtMatmulDescSetAttribute(d, (int)told(attribute), &value,
-                                        (size_t)told(sizeof value)));
+                                        (size_t)told(sizeof(int32_t))));
 }
 
 static void set_address(cublasLtMatmulDesc_t d, int attribute, CUdeviceptr address)

@@ -229,6 +229,10 @@ void choice_make(Choice *c, const char *run, const uint8_t bytes[CHOICE_BYTES])
     choose_form(c, bytes[CHOICE_FORM]);
     choose_target(c, bytes[CHOICE_TARGET]);
     choose_uses(c, bytes[CHOICE_USES]);
+    if (c->options.tiles != NULL && strcmp(c->options.tiles, "tileir") == 0) {
+        c->options.opt_level = 2; /* which it needs */
+        c->options.opt_level_set = 1;
+    }
     choose_passes(c, bytes[CHOICE_PASSES]);
     choose_settings(c, bytes[CHOICE_SETTINGS]);
     if (bytes[CHOICE_DEVICES] != 0) {
