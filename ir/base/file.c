@@ -192,12 +192,18 @@ int file_read_open(int fd, size_t most, void **out, size_t *out_size)
     return error;
 }
 
+/* -- names -------------------------------------------------------------------------------------- */
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 bool file_is_same(const char *path, const char *other)
 {
     struct stat a, b;
     return strcmp(path, "-") != 0 && strcmp(other, "-") != 0 && stat(path, &a) == 0 &&
-           stat(other, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
+           stat(other, &b) == 0 && S_ISREG(a.st_mode) && is_same(&a, &b);
 }
 
 /* The name, and in `folder` the way to where it is; NULL: that is too long. */
@@ -216,7 +222,7 @@ static bool will_be_same(const char *path, const char *other)
     struct stat x, y;
     const char *name = split(path, a, sizeof a), *end = split(other, b, sizeof b);
     return name != NULL && end != NULL && strcmp(name, end) == 0 && stat(a, &x) == 0 &&
-           stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+           stat(b, &y) == 0 && is_same(&x, &y);
 }
 
 bool file_would_be_same(const char *path, const char *other)
@@ -225,6 +231,17 @@ bool file_would_be_same(const char *path, const char *other)
     if (names_open_file(path) || names_open_file(other))
         return false;
     return stat(path, &st) == 0 ? file_is_same(path, other) : will_be_same(path, other);
+}
+
+int file_check_place(const char *path)
+{
+    struct stat st;
+    char folder[PATH_MAX];
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return EISDIR;
+    if (split(path, folder, sizeof folder) == NULL)
+        return ENAMETOOLONG;
+    return access(folder, F_OK) == 0 ? 0 : errno;
 }
 
 /* -- the process ---------------------------------------------------------------------------------- */

@@ -36,6 +36,9 @@ bool file_is_same(const char *path, const char *other);
  * name and folder are the same. Not so of what is open already (/dev/stdout). */
 bool file_would_be_same(const char *path, const char *other);
 
+/* Whether file_write() could begin now: said before a long run, not behind it. 0, or the errno of what is in the way. */
+int file_check_place(const char *path);
+
 /* What the program `name` does first. From now on standard input, output and error are open, so that no file that is opened
  * becomes one of them; a file that becomes larger than the process may write (ulimit -f) is EFBIG, not the end of the
  * process, though programs that it starts have their own way; and the end of the process, wherever it comes from, is exit

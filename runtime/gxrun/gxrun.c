@@ -17,7 +17,7 @@
 #include "runtime/gxrun/npy.h"
 #include "runtime/gxrun/sandbox.h"
 
-/* Of a message what names come from files is for a terminal as well. There may be no memory. */
+/* Names in it may come from files, and must not tell a terminal what to do. There may be no memory. */
 int complain(int code, const char *format, ...)
 {
     enum { MOST = 1 << 14 };

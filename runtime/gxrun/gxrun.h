@@ -147,7 +147,7 @@ int compare_files(const Options *o, const Signature *s, void *const *outputs);
 
 /* --- outputs.c */
 /* Before the run: there are so many results, each device has a file of its own, and none replaces another or what is run;
- * the profile is one of them. */
+ * a profile and what is tuned count as results. */
 int data_check_outputs(const Options *o, const Signature *s);
 int data_outputs(const Options *o, const Signature *s, void *const *outputs);
 /* What each result is called in files: the words of its key path, or its index in the tuple. Freed by free_arrays(). */

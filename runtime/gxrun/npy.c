@@ -4,13 +4,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "ir/base/file.h"
 
@@ -389,24 +386,6 @@ size_t npy_header(DType dtype, uint32_t rank, const int64_t *dims, char *out, si
     out[8] = (char)((total - 10) & 0xff);
     out[9] = (char)((total - 10) >> 8);
     return total;
-}
-
-bool npy_can_write(const char *path, char *error, size_t error_size)
-{
-    Error e = {path, error, error_size};
-    struct stat st;
-    char folder[PATH_MAX];
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        return fail(&e, "cannot be written: %s", strerror(EISDIR));
-    }
-    const char *slash = strrchr(path, '/');
-    if (slash && (size_t)(slash - path) + 2 > sizeof folder) {
-        return fail(&e, "cannot be written: %s", strerror(ENAMETOOLONG));
-    }
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
-             slash ? path : ".");
-    return access(folder, F_OK) == 0 ||
-           fail(&e, "cannot be written: %s", strerror(errno));
 }
 
 bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims,

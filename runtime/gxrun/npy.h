@@ -47,9 +47,6 @@ size_t npy_header(DType dtype, uint32_t rank, const int64_t *dims, char *out,
 bool npy_write(const char *path, DType dtype, uint32_t rank, const int64_t *dims,
                const void *data, char *error, size_t error_size);
 
-/* Whether npy_write() could begin now: said before a long run, not behind it. */
-bool npy_can_write(const char *path, char *error, size_t error_size);
-
 /* Elements of a shape; false if their bytes overflow. */
 bool npy_elements(DType dtype, uint32_t rank, const int64_t *dims, size_t *out_elements);
 

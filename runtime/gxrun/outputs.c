@@ -45,6 +45,12 @@ static bool ends_in(const char *path, const char *end)
     return length > strlen(end) && strcmp(path + length - strlen(end), end) == 0;
 }
 
+/* Else --outputs names a folder. */
+static bool is_archive(const char *path)
+{
+    return ends_in(path, ".npz") || ends_in(path, ".safetensors");
+}
+
 static int cannot_write(const char *path, int why)
 {
     return complain(EXIT_WRONG, "%s: cannot be written: %s", path, strerror(why));
@@ -84,7 +90,7 @@ static int write_all(const char *path, const Signature *s, void *const *outputs)
                                    leaf->dims, outputs[i],  leaf->bytes};
     }
     int code = EXIT_DONE;
-    if (ends_in(path, ".npz") || ends_in(path, ".safetensors")) {
+    if (is_archive(path)) {
         int why = ends_in(path, ".npz")
                       ? npz_write(path, arrays, s->result_count)
                       : safetensors_write(path, arrays, s->result_count);
@@ -128,8 +134,7 @@ typedef struct Written {
 
 static bool is_folder(const Options *o)
 {
-    return o->all_outputs && !ends_in(o->all_outputs, ".npz") &&
-           !ends_in(o->all_outputs, ".safetensors");
+    return o->all_outputs && !is_archive(o->all_outputs);
 }
 
 /* It must not replace what is run, nor one before it. */
@@ -137,9 +142,9 @@ static int check_file(const Options *o, const Written *files, size_t i)
 {
     const char *const kept[] = {o->program, o->hlo, o->manifest};
     const Written *w = &files[i];
-    char error[1024];
-    if (!npy_can_write(w->path, error, sizeof error)) {
-        return complain(EXIT_WRONG, "%s", error);
+    int why = file_check_place(w->path);
+    if (why) {
+        return cannot_write(w->path, why);
     }
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
         if (kept[k] && file_is_same(kept[k], w->path)) {
@@ -157,6 +162,7 @@ static int check_file(const Options *o, const Written *files, size_t i)
     return EXIT_DONE;
 }
 
+/* How many there are of results in `files`, which has room for them. */
 static size_t list_results(const Options *o, const Signature *s, uint32_t device,
                            Written *files)
 {
