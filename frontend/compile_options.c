@@ -105,6 +105,15 @@ static void read_libraries(Compile *c, bool out[LIBRARIES])
     }
 }
 
+/* `count` if it is none of them. */
+static size_t find_word(const char *const *words, size_t count, const char *word)
+{
+    size_t i = 0;
+    while (i < count && strcmp(words[i], word) != 0)
+        i++;
+    return i;
+}
+
 static void check_tiles(Compile *c)
 {
     static const char *const words[] = {[TILES_AUTO] = "auto",
@@ -112,9 +121,7 @@ static void check_tiles(Compile *c)
                                         [TILES_TILEIR] = "tileir",
                                         [TILES_NONE] = "none"};
     const char *word = c->options.tiles != NULL ? c->options.tiles : "auto";
-    size_t count = sizeof words / sizeof *words, i = 0;
-    while (i < count && strcmp(words[i], word) != 0)
-        i++;
+    size_t count = sizeof words / sizeof *words, i = find_word(words, count, word);
     if (i == count)
         compile_usage_error(c, "--tiles=%s: auto, gx, tileir or none is expected", word);
     for (size_t k = 0; k < c->target_count && i < count; k++)
@@ -126,9 +133,7 @@ static void check_print(Compile *c)
     static const char *const words[] = {
         [PRINT_DEFAULT] = "default", [PRINT_LONG] = "long", [PRINT_SHORT] = "short"};
     const char *word = c->options.print != NULL ? c->options.print : "default";
-    size_t count = sizeof words / sizeof *words, i = 0;
-    while (i < count && strcmp(words[i], word) != 0)
-        i++;
+    size_t count = sizeof words / sizeof *words, i = find_word(words, count, word);
     if (i == count)
         compile_usage_error(
             c, "unknown print form \"%s\"; forms are default, long, short", word);

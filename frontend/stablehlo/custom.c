@@ -218,11 +218,8 @@ static Instruction *slice_to(Converter *c, Instruction *inst, const Shape *shape
     SliceDim *dims = ARENA_ARRAY(c->arena, SliceDim, shape->rank + 1u);
     for (uint32_t i = 0; i < shape->rank; i++)
         dims[i] = (SliceDim){0, shape->dims[i], 1};
-    SliceSpec *spec = ARENA_NEW(c->arena, SliceSpec);
-    *spec = (SliceSpec){shape->rank, dims};
     Instruction *slice = make1(c, OP_SLICE, shape, inst);
-    if (slice != NULL)
-        inst_set(slice, (Attr){.id = ATTR_SLICE, .slice = spec});
+    set_slice(c, slice, shape->rank, dims);
     return make_finish(c, slice);
 }
 

@@ -166,10 +166,8 @@ void convert_real_dynamic_slice(Converter *c, const MlirOp *op, const OpRow *row
     SliceDim *dims = ARENA_ARRAY(c->arena, SliceDim, lists[0].count + 1u);
     for (uint32_t i = 0; i < lists[0].count; i++)
         dims[i] = (SliceDim){lists[0].data[i], lists[1].data[i], lists[2].data[i]};
-    SliceSpec *slice = ARENA_NEW(c->arena, SliceSpec);
-    *slice = (SliceSpec){lists[0].count, dims};
     Instruction *inst = make1(c, OP_SLICE, known_result(op), operand_of(op, 0));
-    inst_set(inst, (Attr){.id = ATTR_SLICE, .slice = slice});
+    set_slice(c, inst, lists[0].count, dims);
     bind(c, op, make_finish(c, inst));
 }
 

@@ -33,6 +33,11 @@ static bool changes_size(const Instruction *inst)
     return inst->operand_count != 0 && !custom_call_gives_operands(inst);
 }
 
+static bool is_on_several(const Sharding *s)
+{
+    return s->kind == SHARDING_NAMED && mesh_device_count(s->mesh) > 1;
+}
+
 /* Of a tuple an element. */
 static bool has_mesh_of_several(const Sharding *s)
 {
@@ -40,7 +45,7 @@ static bool has_mesh_of_several(const Sharding *s)
         if (has_mesh_of_several(s->elements[i]))
             return true;
     }
-    return s->kind == SHARDING_NAMED && mesh_device_count(s->mesh) > 1;
+    return is_on_several(s);
 }
 
 static bool spreads(const Sharding *s)
@@ -49,7 +54,7 @@ static bool spreads(const Sharding *s)
         if (spreads(s->elements[i]))
             return true;
     }
-    for (uint32_t i = 0; has_mesh_of_several(s) && i < s->dim_count; i++) {
+    for (uint32_t i = 0; is_on_several(s) && i < s->dim_count; i++) {
         if (s->dim_shardings[i].axes.count != 0)
             return true;
     }
