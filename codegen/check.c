@@ -185,8 +185,7 @@ bool codegen_fits(const Module *m)
     Computations programs = module_programs(m, scratch);
     for (uint32_t i = 0; i < programs.count; i++)
         in_memory[programs.data[i]->id] = true;
-    const Instruction *found =
-        NULL; /* the first of those that have a position, if any has */
+    const Instruction *found = NULL; /* the first with a position, if any has one */
     const char *why = NULL;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
         for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {

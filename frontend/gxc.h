@@ -62,8 +62,8 @@ typedef struct gxc_options {
     const char *skip; /* comma-separated: without these */
     const char *print_after; /* a pass, or "all": its result goes to the diagnostics */
     const char *dump_dir;    /* the module after each pass that changes it: a file here */
-    const char
-        *libraries; /* "all" (default), "none", or a list of cublaslt, cudnn, cusolver */
+    /* "all" (default), "none", or a list of cublaslt, cudnn, cusolver */
+    const char *libraries;
     const char
         *tiles; /* "auto" (default), "gx", "tileir", "none": products on tensor cores */
     const char *assembler;       /* NULL: what is there; "nvjitlink" or "ptxas" */

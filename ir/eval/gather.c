@@ -162,8 +162,7 @@ void eval_gather(EvalCall *call)
     if (v->count == 0 || is_empty(w.batch_rank, w.batch_dims))
         return;
     Ints sizes = inst_ints(call->inst, ATTR_SLICE_SIZES);
-    if (is_empty(sizes.count,
-                 sizes.data)) { /* a dropped dimension has no element to take */
+    if (is_empty(sizes.count, sizes.data)) { /* nothing to take: zeros */
         memset(v->data, 0, (size_t)v->count * size);
         gather_sizes(call, v);
         return;
