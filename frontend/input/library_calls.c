@@ -426,6 +426,65 @@ static bool has_form(Call *c)
     return c->trouble == NULL;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static size_t behind_blanks(Bytes text, size_t at)
+{
+    while (at < text.length && is_blank(text.data[at]))
+        at++;
+    return at;
+}
+
+static bool is_bare(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_';
+}
+
+/* What JSON does not allow but protobuf's reader does is written as JSON: names without quotes, and a comma behind the
+ * last entry. Anything else stays as it is. */
+static Bytes strict_json(Arena *a, Bytes text)
+{
+    char *out = ARENA_ARRAY(a, char, 3 * text.length);
+    size_t n = 0, end;
+    for (size_t at = 0; at < text.length; at = end) {
+        const char c = text.data[at];
+        end = at + 1;
+        if (c == '"') {
+            for (; end < text.length && text.data[end] != '"'; end++)
+                end += text.data[end] == '\\' && end + 1 < text.length;
+            end += end < text.length;
+        } else if (is_bare(c)) {
+            while (end < text.length && is_bare(text.data[end]))
+                end++;
+        }
+        size_t next = behind_blanks(text, end);
+        char follows = next < text.length ? text.data[next] : '\0';
+        if (c == ',' && (follows == '}' || follows == ']'))
+            continue;
+        bool is_name = is_bare(c) && follows == ':';
+        if (is_name)
+            out[n++] = '"';
+        memcpy(out + n, text.data + at, end - at);
+        n += end - at;
+        if (is_name)
+            out[n++] = '"';
+    }
+    return (Bytes){out, n};
+}
+
+/* The object with the call's configuration; older programs have it without the object around it. NULL: there is none. */
+static json_t *config_in(json_t *root, const struct Callee *target)
+{
+    json_t *inner = json_object_get(root, target->config);
+    bool is_flat = inner == NULL && (!target->needs_config ||
+                                     json_object_get(root, "dot_dimension_numbers"));
+    return is_flat ? root : inner;
+}
+
 /* The call itself where it does not say what it multiplies; NULL after a message. */
 static Instruction *read_call(Instruction *inst, const struct Callee *target,
                               Arena *scratch)
@@ -437,9 +496,10 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
               .shape =
                   shape_leaf_count(inst->shape) != 0 ? shape_leaf(inst->shape, 0) : NULL};
     json_error_t error;
+    Bytes json = strict_json(m->arena, text);
     json_t *root =
-        text.length != 0 ? json_loadb(text.data, text.length, 0, &error) : NULL;
-    c.config = json_object_get(root, target->config);
+        text.length != 0 ? json_loadb(json.data, json.length, 0, &error) : NULL;
+    c.config = config_in(root, target);
     Instruction *result = NULL;
     if (text.length != 0 && root == NULL)
         c.trouble =

@@ -28,19 +28,91 @@ static Instruction *make_convolution(Call *c, DType t)
     return conv;
 }
 
+/* -- activations ---------------------------------------------------------------------------------- */
+
+static Instruction *identity(Call *c, Instruction *x)
+{
+    (void)c;
+    return x;
+}
+
+static Instruction *relu6(Call *c, Instruction *x)
+{
+    Rewriter *r = &c->r;
+    x = call_relu(c, x);
+    return rw_binary(r, OP_MINIMUM, x->shape, x, rw_splat(r, x->shape, 6));
+}
+
+static Instruction *sigmoid(Call *c, Instruction *x)
+{
+    return rw_unary(&c->r, OP_LOGISTIC, x->shape, x);
+}
+
+static Instruction *hyperbolic_tangent(Call *c, Instruction *x)
+{
+    return rw_unary(&c->r, OP_TANH, x->shape, x);
+}
+
+/* x where it is above zero, else y. */
+static Instruction *where_positive(Call *c, Instruction *x, Instruction *y)
+{
+    Rewriter *r = &c->r;
+    Instruction *is_positive = rw_compare(r, x, rw_splat(r, x->shape, 0), DIRECTION_GT);
+    return rw_add(r, OP_SELECT, x->shape, 3, (Instruction *[]){is_positive, x, y});
+}
+
+static Instruction *elu(Call *c, Instruction *x)
+{
+    return where_positive(c, x, rw_unary(&c->r, OP_EXPONENTIAL_MINUS_ONE, x->shape, x));
+}
+
+static Instruction *leaky_relu(Call *c, Instruction *x)
+{
+    return where_positive(c, x, call_times(c, x, call_number(c, "leakyrelu_alpha", 0)));
+}
+
+/* By their names in the configuration, or the number of the one that there always is. */
+static const struct Activation {
+    const char *name;
+    Instruction *(*apply)(Call *c, Instruction *x);
+    bool takes_integers;
+} activations[] = {
+    {"kNone", identity, true},    {"0", identity, true},
+    {"kRelu", call_relu, true},   {"kRelu6", relu6, true},
+    {"kSigmoid", sigmoid, false}, {"kTanh", hyperbolic_tangent, false},
+    {"kElu", elu, false},         {"kLeakyRelu", leaky_relu, false},
+};
+
+/* NULL: not known, as the call's trouble says. */
+static const struct Activation *activation_of(Call *c)
+{
+    json_t *value = json_object_get(c->config, "activation_mode");
+    bool is_zero = json_is_integer(value) && json_integer_value(value) == 0;
+    const char *name = is_zero ? "0" : call_word(c, "activation_mode", "kNone");
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+        const struct Activation *a = &activations[i];
+        if (strcmp(a->name, name) != 0)
+            continue;
+        if (a->takes_integers || !dtype_is_integer(c->shape->dtype))
+            return a;
+        c->is_unsupported |= c->trouble == NULL;
+        call_fail(c, arena_printf(c->r.m->arena, "%s of integers", name));
+        return NULL;
+    }
+    call_fail(
+        c, arena_printf(c->r.m->arena, "its activation_mode \"%s\" is not known", name));
+    return NULL;
+}
+
 /* act(scale * x w + side_scale * side + bias); the operands are x, w, bias, side. */
 static Instruction *convolution(Call *c, bool has_bias)
 {
     double scale = call_number(c, "conv_result_scale", 1),
            side = call_number(c, "side_input_scale", 0);
-    const char *act = call_word(c, "activation_mode", "kNone");
-    bool has_relu = strcmp(act, "kRelu") == 0;
-    if (c->trouble == NULL && !has_relu && strcmp(act, "kNone") != 0)
-        c->trouble =
-            arena_printf(c->r.m->arena, "its activation_mode \"%s\" is not known", act);
+    const struct Activation *act = activation_of(c);
     if (c->trouble != NULL)
         return NULL;
-    bool is_plain = scale == 1 && !has_bias && !has_relu;
+    bool is_plain = scale == 1 && !has_bias && act->apply == identity;
     Instruction *x = make_convolution(c, is_plain ? c->shape->dtype : call_wide(c));
     if (x == NULL)
         return NULL;
@@ -50,9 +122,7 @@ static Instruction *convolution(Call *c, bool has_bias)
                              inst_attr(c->inst, ATTR_DIM_LABELS)->labels->out_feature);
     if (x != NULL && side != 0)
         x = call_plus_matrix(c, x, side, call_take_matrix(c));
-    if (x == NULL)
-        return NULL;
-    return call_as(c, has_relu ? call_relu(c, x) : x, c->shape->dtype);
+    return x != NULL ? call_as(c, act->apply(c, x), c->shape->dtype) : NULL;
 }
 
 Instruction *call_read_convolution(Call *c)
