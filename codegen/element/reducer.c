@@ -68,7 +68,7 @@ static bool has_identity(const Reducer *r, uint32_t i, double *out)
     return r->is_simple && identity_of(r->component[i]->op, r->accumulator[i], out);
 }
 
-/* initial: [count] */
+/* initial: [count], or NULL */
 static void begin(Reducer *r, Emit *e, const Instruction *inst, const Computation *comp,
                   uint32_t count, Instruction *const *initial)
 {
@@ -76,7 +76,7 @@ static void begin(Reducer *r, Emit *e, const Instruction *inst, const Computatio
     find_components(r);
     uint32_t lanes = e->lanes;
     e->lanes = 1;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && initial != NULL; i++) {
         emit_element(e, initial[i], NULL, &r->initial[i]);
         r->initial[i] = reducer_widen(r, i, r->initial[i]);
     }
@@ -181,6 +181,11 @@ void reducer_begin_in_order(Reducer *r, Emit *e, const Instruction *inst,
                             const Computation *comp, Instruction *initial)
 {
     begin(r, e, inst, comp, 1, &initial);
+}
+
+void reducer_begin_updates(Reducer *r, Emit *e, const Instruction *scatter)
+{
+    begin(r, e, scatter, inst_called(scatter, 0), scatter->operand_count / 2, NULL);
 }
 
 void reducer_start(const Reducer *r, LLVMValueRef *out)

@@ -15,7 +15,7 @@
 typedef struct Reducer {
     Emit *e;
     const Instruction
-        *inst; /* reduce, reduce-window, … : operands, then initial values */
+        *inst; /* reduce, reduce-window, … : operands, then initial values; or scatter */
     const Computation *comp;
     uint32_t count; /* values that are reduced together */
     bool is_simple; /* each result is one operation of its own two parameters: */
@@ -43,6 +43,8 @@ void reducer_begin(Reducer *r, Emit *e, const Instruction *inst);
 /* Of one array by comp, for what combines all of it in order, from the initial value on. */
 void reducer_begin_in_order(Reducer *r, Emit *e, const Instruction *inst,
                             const Computation *comp, Instruction *initial);
+/* Of a scatter, into whose arrays updates are combined: there are no initial values, and nothing to start with. */
+void reducer_begin_updates(Reducer *r, Emit *e, const Instruction *scatter);
 /* Threads must take columns that follow one another, for the computation to have them in order. */
 bool reducer_needs_order(const Reducer *r);
 /* What an accumulator starts with; if the computation is not simple, only that of the first elements. */

@@ -1,7 +1,7 @@
 /* Scatter in place: a thread for each element of the updates reads, combines and writes, or does so by an atomic
  * operation; or a thread owns elements of the result and walks over all index vectors in order, taking those
- * that lead to what it owns, or over the run of equal ones that begins at its own (ScatterStrategy). Updates whose
- * window does not fit are dropped. */
+ * that lead to what it owns, over the run of equal ones that begins at its own, or over those that follow its own
+ * (ScatterStrategy). Updates whose window does not fit are dropped. */
 #include "codegen/kernel/scatter.h"
 #include "codegen/element/reducer.h"
 #include "ir/base/bug.h"
@@ -192,6 +192,7 @@ typedef struct Update {
 typedef struct Runs {
     Emit *e;
     const Scatter *s;
+    Reducer reducer;
     const IndexExpr
         *position;     /* along the dimensions that lead straight to the result's */
     LLVMValueRef last; /* index: number of the last update */
@@ -249,8 +250,12 @@ static void read_update(const Runs *r, LLVMValueRef step, LLVMValueRef wanted,
     Emit *e = r->e;
     const IndexExpr *update[EMIT_MOST_RANK];
     update_index(r, LLVMBuildSelect(e->k->builder, wanted, step, r->anchor, ""), update);
-    for (uint32_t i = 0; i < p->count; i++)
-        emit_element(e, p->inst->operands[p->count + 1 + i], update, &out[i * e->lanes]);
+    for (uint32_t i = 0; i < p->count; i++) {
+        LLVMValueRef *values = &out[i * e->lanes];
+        emit_element(e, p->inst->operands[p->count + 1 + i], update, values);
+        for (uint32_t lane = 0; lane < e->lanes; lane++)
+            values[lane] = reducer_widen(&r->reducer, i, values[lane]);
+    }
     e->k->at = p->inst->name;
 }
 
@@ -259,36 +264,64 @@ static void add_update(const Runs *r, LLVMValueRef wanted, const LLVMValueRef *v
                        LLVMValueRef *sums)
 {
     const ScatterPlan *p = r->s->plan;
-    LLVMValueRef args[2 * EMIT_MOST_LEAVES], out[EMIT_MOST_LEAVES];
+    LLVMValueRef sum[EMIT_MOST_LEAVES], value[EMIT_MOST_LEAVES], out[EMIT_MOST_LEAVES];
     uint32_t lanes = run_lanes(r->s);
     for (uint32_t lane = 0; lane < lanes; lane++) {
         for (uint32_t i = 0; i < p->count; i++) {
-            args[i] = sums[i * lanes + lane];
-            args[p->count + i] = values[i * lanes + lane];
+            sum[i] = sums[i * lanes + lane];
+            value[i] = values[i * lanes + lane];
         }
-        emit_computation(r->e, inst_called(p->inst, 0), args, out);
+        reducer_combine(&r->reducer, sum, value, out);
         for (uint32_t i = 0; i < p->count; i++) {
-            LLVMValueRef *sum = &sums[i * lanes + lane];
-            *sum = LLVMBuildSelect(r->e->k->builder, wanted, out[i], *sum, "");
+            LLVMValueRef *to = &sums[i * lanes + lane];
+            *to = LLVMBuildSelect(r->e->k->builder, wanted, out[i], *to, "");
         }
     }
 }
 
-/* What the arrays hold at a position becomes the sums, or the other way round. */
-static void move_sums(const Runs *r, const Update *at, LLVMValueRef *sums, bool stores)
+/* The sums of each lane, as the arrays have them. */
+static void round_sums(const Runs *r, const LLVMValueRef *sums, LLVMValueRef *out)
+{
+    LLVMValueRef of_lane[EMIT_MOST_LEAVES];
+    uint32_t lanes = r->e->lanes, count = r->s->plan->count;
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        for (uint32_t i = 0; i < count; i++)
+            of_lane[i] = sums[i * lanes + lane];
+        reducer_finish(&r->reducer, of_lane, of_lane);
+        for (uint32_t i = 0; i < count; i++)
+            out[i * lanes + lane] = of_lane[i];
+    }
+}
+
+/* The arrays hold the sums at a position. */
+static void store_sums(const Runs *r, const Update *at, const LLVMValueRef *sums)
+{
+    const ScatterPlan *p = r->s->plan;
+    Emit *e = r->e;
+    LLVMValueRef rounded[EMIT_MOST_LEAVES];
+    uint32_t first = fusion_result_arg(r->s->in->fusion, 0);
+    round_sums(r, sums, rounded);
+    e->shares_bytes = true;
+    for (uint32_t i = 0; i < p->count; i++)
+        emit_store(e, first + i, p->inst->operands[i]->shape, at->to,
+                   &rounded[i * e->lanes]);
+    e->shares_bytes = false;
+}
+
+/* The sums begin with what the arrays hold at a position. */
+static void load_sums(const Runs *r, const Update *at, LLVMValueRef *sums)
 {
     const ScatterPlan *p = r->s->plan;
     Emit *e = r->e;
     uint32_t first = fusion_result_arg(r->s->in->fusion, 0);
+    e->shares_bytes = true;
     for (uint32_t i = 0; i < p->count; i++) {
-        const Shape *shape = p->inst->operands[i]->shape;
-        e->shares_bytes = true;
-        if (stores)
-            emit_store(e, first + i, shape, at->to, &sums[i * e->lanes]);
-        else
-            emit_load(e, first + i, shape, at->to, &sums[i * e->lanes]);
-        e->shares_bytes = false;
+        LLVMValueRef *of_array = &sums[i * e->lanes];
+        emit_load(e, first + i, p->inst->operands[i]->shape, at->to, of_array);
+        for (uint32_t lane = 0; lane < e->lanes; lane++)
+            of_array[lane] = reducer_widen(&r->reducer, i, of_array[lane]);
     }
+    e->shares_bytes = false;
 }
 
 static LLVMValueRef has_position(const Runs *r, const Update *u)
@@ -309,11 +342,11 @@ static void begin_run(const Runs *r, const Update *before, LLVMValueRef is_mine,
     emit_if_begin(e, &start, begins);
     if (before != NULL) {
         emit_if_begin(e, &ends, is_mine);
-        move_sums(r, before, sums, true);
+        store_sums(r, before, sums);
         emit_if_end(e, &ends, NULL, 0, NULL);
     }
     emit_if_begin(e, &some, has_position(r, u));
-    move_sums(r, u, new, false);
+    load_sums(r, u, new);
     emit_if_end_or(e, &some, new, old, count);
     emit_if_end_or(e, &start, new, old, count);
     for (uint32_t i = 0; i < count; i++)
@@ -420,16 +453,72 @@ static void walk_runs(Emit *e, const void *user, const IndexExpr *linear)
     Update last;
     GxIf run;
     r.anchor = first;
+    reducer_begin_updates(&r.reducer, e, p->inst);
     for (uint32_t i = 0; i < value_count(&r); i++)
-        sums[i] =
-            LLVMConstNull(emit_type(e->k, p->inst->operands[i / lanes]->shape->dtype));
+        sums[i] = LLVMConstNull(emit_type(e->k, r.reducer.accumulator[i / lanes]));
     goes_on = walk_own(&r, first, items, &last, sums);
     emit_if_begin(e, &run, goes_on);
     walk_on(&r, LLVMBuildAdd(e->k->builder, first, index_number(&r, items), ""),
             (uint32_t)s->in->design->config.unroll, &last, sums);
-    move_sums(&r, &last, sums, true);
+    store_sums(&r, &last, sums);
     emit_if_end(e, &run, NULL, 0, NULL);
     e->lanes = 1;
+}
+
+/* -- the first of each position ----------------------------------------------------------------------- */
+
+/* Whether none of the updates before number `own` leads where it leads. */
+static LLVMValueRef is_first(const Runs *r, const Update *u, LLVMValueRef own)
+{
+    Kernel *k = r->e->k;
+    GxLoop loop;
+    LLVMValueRef alone = LLVMConstInt(gx_int_type(k, 1), 1, 0), next;
+    Update other;
+    gx_loop_begin(k, &loop, index_number(r, 0), own, index_number(r, 1), &alone, 1);
+    emit_scope_begin(r->e);
+    find_update(r, loop.index, &other);
+    LLVMValueRef differs = LLVMBuildICmp(k->builder, LLVMIntNE, other.key, u->key, "");
+    next = LLVMBuildAnd(k->builder, alone, differs, "");
+    emit_scope_end(r->e);
+    gx_loop_end(k, &loop, &next);
+    return alone;
+}
+
+/* A thread: one position along the dimensions that lead straight to the result's, and one update. */
+static void sum_from_first(Emit *e, const void *user, const IndexExpr *linear)
+{
+    const Scatter *s = user;
+    const ScatterPlan *p = s->plan;
+    Kernel *k = e->k;
+    Runs r = {.e = e,
+              .s = s,
+              .position = ix_mod(e->ix, linear, p->free_positions),
+              .last = emit_index_constant(e, p->steps - 1)};
+    LLVMValueRef own = emit_index(e, ix_floordiv(e->ix, linear, p->free_positions), 0);
+    LLVMValueRef sums[EMIT_MOST_LEAVES], next[EMIT_MOST_LEAVES], values[EMIT_MOST_LEAVES];
+    Update u, other;
+    GxIf leads, first;
+    GxLoop loop;
+    r.anchor = own;
+    reducer_begin_updates(&r.reducer, e, p->inst);
+    find_update(&r, own, &u);
+    emit_if_begin(e, &leads, has_position(&r, &u));
+    emit_if_begin(e, &first, is_first(&r, &u, own));
+    load_sums(&r, &u, sums);
+    gx_loop_begin(k, &loop, own, index_number(&r, p->steps), index_number(&r, 1), sums,
+                  p->count);
+    emit_scope_begin(e);
+    find_update(&r, loop.index, &other);
+    LLVMValueRef equal = LLVMBuildICmp(k->builder, LLVMIntEQ, other.key, u.key, "");
+    read_update(&r, loop.index, equal, values);
+    for (uint32_t i = 0; i < p->count; i++)
+        next[i] = sums[i];
+    add_update(&r, equal, values, next);
+    emit_scope_end(e);
+    gx_loop_end(k, &loop, next);
+    store_sums(&r, &u, sums);
+    emit_if_end(e, &first, NULL, 0, NULL);
+    emit_if_end(e, &leads, NULL, 0, NULL);
 }
 
 /* -- the kernel ------------------------------------------------------------------------------------------ */
@@ -454,6 +543,9 @@ Kernel *emitter_scatter(const EmitterInput *in)
             in, emit_for_elements(in, p->free_positions / run_lanes(&s) * shares, 1,
                                   walk_runs, &s));
     }
+    case SCATTER_FIRST:
+        return emitter_finish(in, emit_for_elements(in, p->free_positions * p->steps, 1,
+                                                    sum_from_first, &s));
     case SCATTER_OWNERS:
         break;
     }

@@ -1,6 +1,7 @@
 /* Scatters of many updates into few positions: a block takes the positions of one index of the batching dimensions into
  * shared memory, combines all their updates there, and writes them back. Where the order matters a block is one
  * warp: lanes that meet in one position first put theirs together, always in the same way. */
+#include "codegen/element/reducer.h"
 #include "codegen/kernel/scatter.h"
 #include "codegen/kernel/threads.h"
 #include "ir/base/divide.h"
@@ -10,7 +11,8 @@ typedef struct Positions {
     const Scatter *s;
     const ScatterPlan *p;
     const IndexExpr *batch;
-    DType type;
+    Reducer reducer; /* atomics do not ask it */
+    DType type;      /* in shared memory */
     unsigned bytes;
     uint32_t base;
     LLVMValueRef tid; /* i32 */
@@ -61,6 +63,7 @@ static void move_positions(const Positions *a, bool stores)
     e->shares_bytes = true;
     if (stores) {
         value = shared_load(e, a->type, to);
+        reducer_finish(&a->reducer, &value, &value);
         emit_store(e, arg, a->p->operand, at, &value);
     } else {
         const Instruction *from = a->p->inst->operands[0];
@@ -69,7 +72,7 @@ static void move_positions(const Positions *a, bool stores)
         else
             emit_element(e, from, at, &value);
         e->k->at = a->p->inst->name;
-        shared_store(e, a->type, to, value);
+        shared_store(e, a->type, to, reducer_widen(&a->reducer, 0, value));
     }
     e->shares_bytes = false;
     emit_scope_end(e);
@@ -78,8 +81,8 @@ static void move_positions(const Positions *a, bool stores)
 
 static LLVMValueRef combined(const Positions *a, LLVMValueRef x, LLVMValueRef y)
 {
-    LLVMValueRef args[2] = {x, y}, out;
-    emit_computation(a->e, inst_called(a->p->inst, 0), args, &out);
+    LLVMValueRef out;
+    reducer_combine(&a->reducer, &x, &y, &out);
     return out;
 }
 
@@ -170,6 +173,7 @@ static void read_update(const Positions *a, LLVMValueRef step, Update *out)
     out->ok = ok == NULL ? exists : LLVMBuildAnd(b, ok, exists, "");
     emit_element(e, p->inst->operands[2], update, &out->value);
     e->k->at = p->inst->name;
+    out->value = reducer_widen(&a->reducer, 0, out->value);
     out->position = as_i32(a, emit_index(e, bound, 0));
 }
 
@@ -217,8 +221,8 @@ Kernel *emit_scatter_shared(const Scatter *s)
     const ScatterPlan *p = s->plan;
     Emit *e = emitter_begin(s->in);
     Kernel *k = e->k;
-    Positions a = {
-        .e = e, .s = s, .p = p, .type = p->operand->dtype, .tid = gx_tid(k, 0)};
+    Positions a = {.e = e, .s = s, .p = p, .type = p->accumulator, .tid = gx_tid(k, 0)};
+    reducer_begin_updates(&a.reducer, e, p->inst);
     take_scalar(e, s->in);
     a.bytes = shared_bytes(a.type);
     a.base = gx_shared_alloc(k, (uint64_t)(p->positions * a.bytes), a.bytes);

@@ -377,16 +377,21 @@ static SimpleKind kind_of(OpCode op)
     }
 }
 
-SimpleKind apply_simple(const Computation *comp)
+SimpleKind apply_simple(const Computation *comp, uint32_t i)
 {
     const Instruction *root = comp->root;
-    if (comp->parameter_count != 2)
+    int64_t count = comp->parameter_count / 2;
+    if (comp->parameter_count % 2 != 0)
         return SIMPLE_NONE;
-    if (root->op == OP_PARAMETER)
-        return root->parameter == 0 ? SIMPLE_FIRST : SIMPLE_SECOND;
+    if (root->op == OP_TUPLE)
+        root = root->operands[i];
+    if (root->op == OP_PARAMETER && root->parameter % count == i)
+        return root->parameter == i ? SIMPLE_FIRST : SIMPLE_SECOND;
     SimpleKind kind = kind_of(root->op);
     if (kind == SIMPLE_NONE || root->operands[0]->op != OP_PARAMETER ||
-        root->operands[1]->op != OP_PARAMETER || root->operands[0] == root->operands[1])
+        root->operands[1]->op != OP_PARAMETER || root->operands[0] == root->operands[1] ||
+        root->operands[0]->parameter % count != i ||
+        root->operands[1]->parameter % count != i)
         return SIMPLE_NONE;
     DType t = root->shape->dtype;
     if (root->operands[0]->shape->dtype != t || root->operands[1]->shape->dtype != t)

@@ -21,8 +21,8 @@ DType apply_result_type(const Apply *p, uint32_t i);
 void apply_run(EvalCall *call, Apply *p, size_t n, const void *const *inputs,
                void *const *outputs);
 
-/* What a computation of two scalars is, if it is no more than one binary opcode of its
- * parameters in this order (or, where that is commutative, in the other). */
+/* What a computation of accumulators and as many inputs makes of those number i, if that is no more than one binary
+ * opcode of the two in this order (or, where that is commutative, in the other). */
 typedef enum {
     SIMPLE_NONE,
     SIMPLE_ADD,
@@ -32,10 +32,10 @@ typedef enum {
     SIMPLE_AND,
     SIMPLE_OR,
     SIMPLE_XOR,
-    SIMPLE_FIRST,  /* gives parameter 0 */
-    SIMPLE_SECOND, /* gives parameter 1 */
+    SIMPLE_FIRST,  /* gives the accumulator */
+    SIMPLE_SECOND, /* gives the input */
 } SimpleKind;
 
-SimpleKind apply_simple(const Computation *comp);
+SimpleKind apply_simple(const Computation *comp, uint32_t i);
 
 #endif

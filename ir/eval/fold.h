@@ -8,10 +8,11 @@
 
 typedef struct Fold {
     EvalCall *call;
-    uint32_t count;      /* values folded together: k of 2k parameters */
-    DType *types;        /* [count] of accumulators and inputs */
-    SimpleKind simple;   /* of count 1 and real types */
-    ScalarKernel kernel; /* where simple and not SIMPLE_FIRST or SIMPLE_SECOND */
+    uint32_t count;     /* values folded together: k of 2k parameters */
+    DType *types;       /* [count] of accumulators and inputs */
+    SimpleKind *simple; /* [count] SIMPLE_NONE: none of them is */
+    ScalarKernel
+        *kernels; /* [count] where simple and not SIMPLE_FIRST or SIMPLE_SECOND */
     Apply *apply;
     const void **inputs; /* [2 count] room for apply_run */
 } Fold;

@@ -213,7 +213,7 @@ static void scatter_window(Scatter *s, int64_t to, int64_t other)
         size_t size = dtype_info[s->fold.types[i]].storage;
         const char *from = s->updates[i] + other * (int64_t)size;
         char *at = s->acc[i] + to * (int64_t)size;
-        if (s->fold.simple == SIMPLE_SECOND) {
+        if (s->fold.simple[0] == SIMPLE_SECOND) {
             strided_copy(size, w->window_rank, w->window_dims, at,
                          w->window_operand_strides, from, w->window_other_strides);
             return;

@@ -187,7 +187,7 @@ static void reduce_row(const Reduction *r, const RowFns *fns, DType t, DType fro
 static bool reduce_fast(EvalCall *call, Reduction *r, const Computation *comp, Value *v)
 {
     const Value *x = call->operands[0], *init = call->operands[1];
-    SimpleKind kind = apply_simple(comp);
+    SimpleKind kind = apply_simple(comp, 0);
     DType from = x->shape->dtype, t = DT_F64;
     const RowFns *table = rows_f64;
     if (dtype_is_signed(from)) {

@@ -345,6 +345,7 @@ typedef enum {
     SCATTER_ATOMIC,  /* they are combined by one atomic operation */
     SCATTER_SHARED, /* a block has all positions of a batch, and all updates, in shared memory */
     SCATTER_RUNS, /* those of one position stand side by side: a thread walks over each run */
+    SCATTER_FIRST, /* the first one of each position has a thread, which takes those that follow, too */
     SCATTER_OWNERS, /* threads own positions, and walk over all updates */
 } ScatterStrategy;
 
@@ -354,6 +355,8 @@ typedef struct ScatterPlan {
     uint32_t count; /* arrays */
     Ints window_dims, inserted, start_map, batching, index_batching;
     int64_t vector_dim;
+    DType
+        accumulator; /* of one array: what its updates are combined in, where threads keep them */
     ScatterStrategy strategy;
     OpCode operation; /* SCATTER_ATOMIC: of integers, or of what is compared as such */
     uint32_t free_count, walked_count; /* dimensions of the update: */

@@ -24,7 +24,9 @@
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
 
-#define LEAST_UPDATES 256 /* fewer are walked over by every owner of a position */
+#define LEAST_UPDATES 256 /* fewer are walked over by every owner of a position, */
+#define LEAST_ROUNDED                                                                    \
+    33 /* or, if sums are wider than the arrays, by the first of each position */
 #define PIECE SCATTER_PIECE
 #define SCANNED_UPDATES 16384 /* scalars: so many are worth a scan over all of them */
 /* Many updates of few positions are put together in parts, in shared memory: */
@@ -364,6 +366,12 @@ static Instruction *scatter_pieces(const Split *s, Instruction *array, Instructi
     return scatter_pieces(s, array, head_keys, heads, NULL);
 }
 
+/* The type that the updates of one position are summed in. */
+static DType wide_type(const Split *s)
+{
+    return computation_accumulator(inst_called(s->inst, 0), 0, s->count == 1);
+}
+
 /* -- many scalars ------------------------------------------------------------------------------------- */
 
 /* (k, a), (l, b) -> (l, k = l ? a + b : b): sums of runs of equal keys, one after the other. */
@@ -411,7 +419,9 @@ static Instruction *scatter_sums(const Split *s, Instruction *keys, Instruction 
 {
     Rewriter *r = s->r;
     int64_t n = keys->shape->dims[0];
-    Instruction *sums = scan_runs(s, keys, updates);
+    updates = rw_in_type(r, updates, wide_type(s));
+    Instruction *sums =
+        rw_in_type(r, scan_runs(s, keys, updates), s->inst->operands[0]->shape->dtype);
     Instruction *next[2] = {dim_slice(s, keys, 0, (SliceDim){1, n, 1}),
                             splat(s, vector(s, s->number, 1), -1)};
     Instruction *after = rw_add(r, OP_CONCATENATE, keys->shape, 2, next);
@@ -451,7 +461,7 @@ static int64_t count_batches(const Split *s)
     const Shape *x = s->inst->operands[0]->shape,
                 *update = s->inst->operands[s->count + 1]->shape;
     if (!has_identity(s) || s->batch.count != 0 || shape_elements(x) != s->positions ||
-        s->positions > BATCH_POSITIONS_BYTES / shared_bytes(x->dtype) ||
+        s->positions > BATCH_POSITIONS_BYTES / shared_bytes(wide_type(s)) ||
         shape_elements(update) != s->updates || is_histogram(s))
         return 0;
     bool by_atomics = scatter_atomic_operation(s->inst) != OP_COUNT;
@@ -557,6 +567,14 @@ static bool is_plain(const Instruction *inst)
     return inst->control_count == 0;
 }
 
+/* Fewer updates are left to one kernel. */
+static int64_t least_updates(const Split *s)
+{
+    bool is_rounded =
+        has_identity(s) && wide_type(s) != s->inst->operands[0]->shape->dtype;
+    return is_rounded ? LEAST_ROUNDED : LEAST_UPDATES;
+}
+
 /* False: it needs no order, or cannot be made so. */
 static bool describe(Split *s)
 {
@@ -582,7 +600,7 @@ static bool describe(Split *s)
         s->updates *= d == s->vector_dim ? 1 : s->indices->dims[d];
     s->number = s->positions >= INT32_MAX ? DT_S64 : DT_S32;
     bool is_sorted = inst_bool(inst, ATTR_INDICES_ARE_SORTED) && s->batch.count == 0;
-    return s->updates >= LEAST_UPDATES && s->updates <= INT32_MAX - PIECE &&
+    return s->updates >= least_updates(s) && s->updates <= INT32_MAX - PIECE &&
            s->key_count > 0 && shape_elements(x) > 0 &&
            shape_elements(inst->operands[s->count + 1]->shape) > 0 &&
            !inst_bool(inst, ATTR_UNIQUE_INDICES) &&

@@ -11,6 +11,7 @@
 #define RUN_LANES 4
 #define RUN_AHEAD 4 /* updates under way behind those of a thread, at least */
 #define RUN_WIDE_THREADS (1 << 17) /* parts of updates, worth wide accesses */
+#define FIRST_MOST_UPDATES 1024    /* each one is compared with all others */
 #define SHARED_UPDATES 256 /* fewer are not worth the positions' way to shared memory */
 #define SHARED_POSITIONS_BYTES 16384
 /* updates of a thread that are read before the first is put where it goes */
@@ -215,10 +216,31 @@ static bool may_regroup(const ScatterPlan *p)
 /* Each batch has many updates of few positions. */
 static bool fits_shared(const ScatterPlan *p)
 {
-    unsigned bytes = shared_bytes(p->operand->dtype);
+    unsigned bytes = shared_bytes(p->accumulator);
     return p->index_batching.count != 0 && p->free_count == p->index_batching.count &&
            p->steps >= SHARED_UPDATES && p->positions <= SHARED_POSITIONS_BYTES / bytes &&
            scatter_has_small_windows(p->inst) && may_regroup(p);
+}
+
+/* Sums and products of narrow floats, which would be rounded at each update if they were kept in the arrays. */
+static bool rounds(const ScatterPlan *p)
+{
+    const Computation *comp = inst_called(p->inst, 0);
+    for (uint32_t i = 0; i < p->count && computation_is_simple(comp, p->count); i++) {
+        OpCode op = computation_component(comp, i)->op;
+        if ((op == OP_ADD || op == OP_MULTIPLY) &&
+            computation_accumulator(comp, i, true) !=
+                shape_leaf(comp->root->shape, i)->dtype)
+            return true;
+    }
+    return false;
+}
+
+/* Few enough that each looks at all others. */
+static bool has_first(const ScatterPlan *p)
+{
+    return p->operation == OP_COUNT && p->steps <= FIRST_MOST_UPDATES && rounds(p) &&
+           scatter_has_small_windows(p->inst);
 }
 
 static ScatterStrategy strategy_of(const ScatterPlan *p)
@@ -231,6 +253,8 @@ static ScatterStrategy strategy_of(const ScatterPlan *p)
         return SCATTER_RUNS;
     if (fits_shared(p))
         return SCATTER_SHARED;
+    if (has_first(p))
+        return SCATTER_FIRST;
     return p->operation != OP_COUNT ? SCATTER_ATOMIC : SCATTER_OWNERS;
 }
 
@@ -281,6 +305,11 @@ static ScatterPlan *make_plan(const Instruction *inst, Arena *a)
     p->positions = p->most_lanes = 1;
     for (uint32_t i = 0; i < p->start_map.count; i++)
         p->positions *= p->operand->dims[p->start_map.data[i]];
+    p->accumulator =
+        p->count == 1
+            ? computation_accumulator(inst_called(inst, 0), 0,
+                                      computation_is_simple(inst_called(inst, 0), 1))
+            : p->operand->dtype;
     p->strategy = strategy_of(p);
     return p;
 }
@@ -292,7 +321,8 @@ bool scatter_reads_once(const Instruction *scatter)
     int64_t vectors = 1;
     for (uint32_t d = 0; d < p->indices->shape->rank; d++)
         vectors *= d == p->vector_dim ? 1 : p->indices->shape->dims[d];
-    bool once = p->strategy != SCATTER_OWNERS && vectors == shape_elements(p->update);
+    bool once = p->strategy != SCATTER_OWNERS && p->strategy != SCATTER_FIRST &&
+                vectors == shape_elements(p->update);
     arena_destroy(scratch);
     return once;
 }
@@ -412,6 +442,8 @@ static int64_t threads_of(const ScatterPlan *p, const KernelConfig *c)
     case SCATTER_RUNS:
         return p->free_positions / c->lanes.data[0] *
                ((p->steps + c->items - 1) / c->items);
+    case SCATTER_FIRST:
+        return p->free_positions * p->steps;
     case SCATTER_OWNERS:
         break;
     }
@@ -490,7 +522,7 @@ void geometry_scatter(KernelDesign *d)
 {
     const ScatterPlan *p = d->plan.scatter;
     if (p->strategy == SCATTER_SHARED) {
-        unsigned bytes = shared_bytes(p->operand->dtype);
+        unsigned bytes = shared_bytes(p->accumulator);
         geometry_blocks(d, p->free_positions, d->config.block, 1);
         geometry_shared(&d->geometry, (uint64_t)(p->positions * bytes), bytes);
         d->geometry.has_barriers = true;

@@ -119,7 +119,24 @@ static void walk_updates(WorkBuilder *b, const ScatterPlan *p, int64_t owners)
     work_loop_end(b, 0);
 }
 
-/* Threads begin with a few updates each, and go on until the last run that began there is over. */
+/* A thread for each update and each position that the indices do not choose: it looks at all others. */
+static void walk_others(WorkBuilder *b, const ScatterPlan *p)
+{
+    const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
+    const IndexExpr *linear = work_elements_of_thread(b, p->free_positions * p->steps, 1);
+    work_spread(b, p->update, p->free_dims, p->free_count,
+                ix_mod(b->ix, linear, p->free_positions), update);
+    const IndexExpr *step = work_loop_begin(b, (double)p->steps, p->steps, 1);
+    work_spread(b, p->update, p->walked, p->walked_count, step, update);
+    destination(b, p, update, to);
+    work_instructions(b, (OpCost){.alu = 4, .cycles = 2 * costs.alu_cycles}, 1);
+    work_loop_end(b, 0);
+    work_spread(b, p->update, p->walked, p->walked_count,
+                ix_floordiv(b->ix, linear, p->free_positions), update);
+    destination(b, p, update, to);
+    combine(b, p, update, to);
+}
+
 /* Updates of one position that stand side by side: where they were not cut, all that it has. */
 static double run_length(const ScatterPlan *p)
 {
@@ -132,6 +149,7 @@ static double run_length(const ScatterPlan *p)
     return run > 1 ? run : 1;
 }
 
+/* Threads begin with a few updates each, and go on until the last run that began there is over. */
 static void walk_runs(WorkBuilder *b, const ScatterPlan *p, int64_t items, int64_t lanes)
 {
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
@@ -207,7 +225,7 @@ static void move_positions(WorkBuilder *b, const ScatterPlan *p, int64_t block,
         work_element(b, from, at);
     else
         work_load(b, b->comp->parameter_count, p->operand, at);
-    work_shared(b, 1, shared_bytes(p->operand->dtype), 1);
+    work_shared(b, 1, shared_bytes(p->accumulator), 1);
     work_loop_end(b, 0);
 }
 
@@ -232,7 +250,7 @@ static double combine_in_warp(WorkBuilder *b, const ScatterPlan *p, unsigned byt
 static void walk_shared(WorkBuilder *b, const ScatterPlan *p, const KernelConfig *c)
 {
     const IndexExpr *update[KERNEL_MOST_RANK], *to[KERNEL_MOST_RANK];
-    unsigned bytes = shared_bytes(p->operand->dtype);
+    unsigned bytes = shared_bytes(p->accumulator);
     int64_t block = c->block, ahead = c->unroll, taken = ahead * block;
     int64_t trips = ceil_div(p->steps, taken);
     const IndexExpr *batch = work_coordinate(
@@ -306,6 +324,8 @@ void work_scatter(const KernelDesign *d, KernelWork *out)
         walk_shared(b, p, &d->config);
     } else if (p->strategy == SCATTER_RUNS) {
         walk_runs(b, p, d->config.items, d->config.lanes.data[0]);
+    } else if (p->strategy == SCATTER_FIRST) {
+        walk_others(b, p);
     } else if (p->strategy != SCATTER_NOTHING) {
         scatter_elements(b, p);
     }
