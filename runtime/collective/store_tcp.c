@@ -20,7 +20,12 @@
 #include <unistd.h>
 
 #include "ir/base/clock.h"
+#include "ir/base/hash.h"
 #include "runtime/collective/store_kind.h"
+
+enum {
+    BUCKETS = 4096
+}; /* every rank of a large world asks for keys of every other one */
 
 enum { MOST_SECRET = 128, MOST_HOST = 256, HELLO_SECONDS = 10, CLOSE_SECONDS = 10 };
 
@@ -64,9 +69,9 @@ typedef struct TcpStore {
     pthread_cond_t changed;
     pthread_t thread;
     bool has_thread, stop;
-    Entry *entries;
-    bool *joined;         /* by rank: it has come */
-    unsigned connections; /* that are open */
+    Entry *entries[BUCKETS]; /* by the hash of their keys */
+    bool *joined;            /* by rank: it has come */
+    unsigned connections;    /* that are open */
 } TcpStore;
 
 /* One connection of the server. */
@@ -140,7 +145,7 @@ static bool receive_all(int socket, void *bytes, size_t size, double end)
 
 static Entry *find(const TcpStore *s, const char *key)
 {
-    Entry *e = s->entries;
+    Entry *e = s->entries[hash_text(key) % BUCKETS];
     while (e && strcmp(e->key, key) != 0) {
         e = e->next;
     }
@@ -159,8 +164,9 @@ static bool keep(TcpStore *s, const char *key, const void *bytes, size_t size)
         if (size) {
             memcpy(e->bytes, bytes, size);
         }
-        e->next = s->entries;
-        s->entries = e;
+        Entry **first = &s->entries[hash_text(key) % BUCKETS];
+        e->next = *first;
+        *first = e;
         pthread_cond_broadcast(&s->changed);
     }
     pthread_mutex_unlock(&s->mutex);
@@ -627,9 +633,11 @@ static void tcp_close(Store *store)
     if (s->socket >= 0) {
         close(s->socket);
     }
-    for (Entry *e = s->entries, *next; e; e = next) {
-        next = e->next;
-        free(e);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (Entry *e = s->entries[i], *next; e; e = next) {
+            next = e->next;
+            free(e);
+        }
     }
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);

@@ -320,7 +320,9 @@ bool rendezvous_announce(RendezvousMember *s, const RendezvousCall *call,
 {
     static _Thread_local RendezvousCall calls[RENDEZVOUS_MOST_RANKS];
     rendezvous_lock(s);
-    s->rendezvous->rank[s->rank].call = *call;
+    if (!rendezvous_is_broken(
+            s)) /* else ranks that have just passed still read the call before */
+        s->rendezvous->rank[s->rank].call = *call;
     bool passed = barrier_pass(s);
     for (uint32_t i = 0; i < s->ranks; i++)
         calls[i] = s->rendezvous->rank[i].call;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/hash.h"
 #include "runtime/plan/builder.h"
 #include "runtime/plan/plan.h"
 
@@ -74,16 +75,6 @@ void plan_builder_deinit(PlanBuilder *b)
 #undef PLAN_SECTION
     free(b->string_table);
     memset(b, 0, sizeof *b);
-}
-
-/* FNV-1a: strings are short, and the table's order is seen nowhere. */
-static uint32_t hash_text(const char *text)
-{
-    uint32_t h = 2166136261u;
-    for (; *text; text++) {
-        h = (h ^ (unsigned char)*text) * 16777619u;
-    }
-    return h;
 }
 
 static bool grow_table(PlanBuilder *b)
