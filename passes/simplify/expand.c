@@ -12,6 +12,7 @@
 
 #include "ir/custom_call/custom_call.h"
 #include "ir/kernel/kind.h"
+#include "ir/kernel/plans.h"
 #include "passes/simplify/simplify.h"
 
 static Instruction *parameter(Computation *comp, int64_t number, const Shape *s)
@@ -102,6 +103,32 @@ static Instruction *gather_nothing(Rewriter *r, Instruction *inst)
 {
     Ints sizes = inst_ints(inst, ATTR_SLICE_SIZES);
     return ints_contain(sizes, 0) ? zero_bits(r, inst->shape) : NULL;
+}
+
+/* -- sums of updates -------------------------------------------------------------------------- */
+
+/* Sums and products of narrow floats are rounded once, in the end. Kernels do so where each position has its updates
+ * side by side, or has few (split-scatters); here are the others: floats so narrow that parts of sums are not to be
+ * rounded either, windows that overlap, and all at -O0. */
+static Instruction *wide_updates(Rewriter *r, Instruction *inst)
+{
+    const Computation *comp = inst_called(inst, 0);
+    OpCode op = rw_reducer_op(comp);
+    DType t = inst->operands[0]->shape->dtype;
+    bool is_narrow =
+        dtype_is_float(t) && dtype_info[t].bits < 32 && comp->root->shape->dtype == t;
+    if (inst->operand_count != 3 || (op != OP_ADD && op != OP_MULTIPLY) || !is_narrow ||
+        inst_bool(inst, ATTR_UNIQUE_INDICES) ||
+        (dtype_info[t].bits > 8 && scatter_has_small_windows(inst) &&
+         r->cx->opt_level > 0))
+        return NULL;
+    Instruction *operands[3] = {rw_in_type(r, inst->operands[0], DT_F32),
+                                inst->operands[1],
+                                rw_in_type(r, inst->operands[2], DT_F32)};
+    Instruction *sums = rw_like(
+        r, inst, shape_with_dtype(r->m->intern, inst->shape, DT_F32), 3, operands);
+    inst_set_computation(sums, ATTR_TO_APPLY, module_add_reducer(r->m, op, DT_F32));
+    return rw_convert(r, inst->shape, sums);
 }
 
 /* -- other custom calls --------------------------------------------------------------------- */
@@ -394,6 +421,7 @@ static const Rule rules_expand[] = {
     {OP_DOT, "integer_product", integer_product},
     {OP_CONVOLUTION, "integer_product", integer_product},
     {OP_GATHER, "gather_nothing", gather_nothing},
+    {OP_SCATTER, "wide_updates", wide_updates},
     {OP_TOPK, "topk", topk},
     {OP_CUSTOM_CALL, "custom_topk", custom_topk},
     {OP_CUSTOM_CALL, "new_buffer", new_buffer},

@@ -85,12 +85,7 @@ static Computation *combiner(Rewriter *r, const Instruction *inst, DType *out_ty
         dtype_info[*out_type].bits >= 32)
         return comp;
     *out_type = DT_F32;
-    const Shape *s = shape_scalar(r->m->intern, DT_F32);
-    comp = module_add_computation(r->m, "combine_wide");
-    Instruction *pair[2] = {computation_add_parameter(comp, 0, s, NULL),
-                            computation_add_parameter(comp, 1, s, NULL)};
-    comp->root = computation_add(comp, op, s, 2, pair, NULL);
-    return comp;
+    return module_add_reducer(r->m, op, DT_F32);
 }
 
 /* In type t and the default layout. */
