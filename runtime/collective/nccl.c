@@ -115,7 +115,9 @@ int nccl_channels(uint32_t sm, int nccl_version, uint32_t asked)
     return is_blackwell && nccl_version >= 22800 ? 32 : INT_MIN;
 }
 
-static ncclConfig_t config_of(const gxrt_session *s, bool is_split)
+/* The parts of a communicator share its resources, and end with it when it is aborted, where its own configuration
+ * says so; what their split is given counts for their parts only. */
+static ncclConfig_t config_of(const gxrt_session *s)
 {
     return (ncclConfig_t){.size = sizeof(ncclConfig_t),
                           .magic = 0xcafebeef,
@@ -125,7 +127,7 @@ static ncclConfig_t config_of(const gxrt_session *s, bool is_split)
                           .minCTAs = INT_MIN,
                           .maxCTAs = nccl_channels(s->plan->info->sm, s->nccl_version,
                                                    s->options.max_channels),
-                          .splitShare = is_split ? 1 : INT_MIN,
+                          .splitShare = 1,
                           .trafficClass = INT_MIN,
                           .collnetEnable = INT_MIN,
                           .CTAPolicy = INT_MIN,
@@ -146,7 +148,7 @@ static TransportResult join(const gxrt_session *s, const TransportId *id, uint32
                             uint32_t rank, TransportComm **out)
 {
     ncclUniqueId world;
-    ncclConfig_t config = config_of(s, false);
+    ncclConfig_t config = config_of(s);
     memcpy(&world, id, sizeof world);
     return begun(s->nccl->comm_init((ncclComm_t *)(void *)out, (int)ranks, world,
                                     (int)rank, &config));
@@ -155,7 +157,7 @@ static TransportResult join(const gxrt_session *s, const TransportId *id, uint32
 static TransportResult split(const gxrt_session *s, TransportComm *comm, int colour,
                              uint32_t key, TransportComm **out)
 {
-    ncclConfig_t config = config_of(s, true);
+    ncclConfig_t config = config_of(s);
     return begun(s->nccl->comm_split(nccl_comm(comm), colour, (int)key,
                                      (ncclComm_t *)(void *)out, &config));
 }

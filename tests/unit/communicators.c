@@ -53,10 +53,10 @@ static void test_cliques(void **state)
     world_collective(&m, PLAN_ALL_REDUCE, halves, 4, 4);
     world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 8, 8);
     world_open(&w, &m, NULL);
-    expect_log(0, "init 0 of 4; split 0 key 0 share=1; ");
-    expect_log(1, "init 1 of 4; split 0 key 1 share=1; ");
-    expect_log(2, "init 2 of 4; split 1 key 0 share=1; ");
-    expect_log(3, "init 3 of 4; split 1 key 1 share=1; ");
+    expect_log(0, "init 0 of 4 share=1; split 0 key 0 share=1; ");
+    expect_log(1, "init 1 of 4 share=1; split 0 key 1 share=1; ");
+    expect_log(2, "init 2 of 4 share=1; split 1 key 0 share=1; ");
+    expect_log(3, "init 3 of 4 share=1; split 1 key 1 share=1; ");
     assert_int_equal(fake_comms, 8);
     memset(fake_nccl_log, 0, sizeof fake_nccl_log);
     for (int i = 0; i < 20; i++)
@@ -85,15 +85,15 @@ static void test_splits(void **state)
     world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4,
                      4); /* the whole world: no split */
     world_open(&w, &m, NULL);
-    expect_log(3, "init 3 of 4; ");
+    expect_log(3, "init 3 of 4 share=1; ");
     world_close(&w);
     world_begin(&m);
     world_collective(&m, PLAN_ALL_REDUCE, world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4,
                      4);
     world_open(&w, &m, NULL);
-    expect_log(1, "init 1 of 4; split 0 key 1 share=1; ");
-    expect_log(2, "init 2 of 4; split -1 key 0 share=1; ");
-    expect_log(3, "init 3 of 4; split -1 key 0 share=1; ");
+    expect_log(1, "init 1 of 4 share=1; split 0 key 1 share=1; ");
+    expect_log(2, "init 2 of 4 share=1; split -1 key 0 share=1; ");
+    expect_log(3, "init 3 of 4 share=1; split -1 key 0 share=1; ");
     world_run(&w);
     assert_null(strstr(fake_nccl_log[2], "all-reduce"));
     world_close(&w);
@@ -101,15 +101,16 @@ static void test_splits(void **state)
     world_collective(&m, PLAN_ALL_REDUCE,
                      world_clique(&m, 3, (int64_t[]){2, 1, 0, 1, 2, 1, 3}, 7), 4, 4);
     world_open(&w, &m, NULL);
-    expect_log(0, "init 0 of 4; split 0 key 1 share=1; ");
-    expect_log(1, "init 1 of 4; split 0 key 0 share=1; ");
-    expect_log(2, "init 2 of 4; split -1 key 0 share=1; "); /* groups of one need none */
+    expect_log(0, "init 0 of 4 share=1; split 0 key 1 share=1; ");
+    expect_log(1, "init 1 of 4 share=1; split 0 key 0 share=1; ");
+    expect_log(
+        2, "init 2 of 4 share=1; split -1 key 0 share=1; "); /* groups of one need none */
     world_close(&w);
     world_begin(&m);
     world_collective(&m, PLAN_ALL_REDUCE,
                      world_clique(&m, 4, (int64_t[]){1, 0, 1, 1, 1, 2, 1, 3}, 8), 4, 4);
     world_open(&w, &m, NULL);
-    expect_log(0, "init 0 of 4; ");
+    expect_log(0, "init 0 of 4 share=1; ");
     world_run(&w); /* copies */
     world_close(&w);
 }
@@ -161,7 +162,7 @@ static void test_channels(void **state)
     world_collective(&m, PLAN_ALL_REDUCE, world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4,
                      4);
     world_open(&w, &m, &options);
-    expect_log(0, "init 0 of 4 channels=8; split 0 key 0 channels=8 share=1; ");
+    expect_log(0, "init 0 of 4 channels=8 share=1; split 0 key 0 channels=8 share=1; ");
     world_close(&w);
     fake_sm = 100;
     fake_nccl_version = 22800;
@@ -170,7 +171,7 @@ static void test_channels(void **state)
     m.b.info[0].target = plan_string(&m.b, "sm_100a");
     world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4, 4);
     world_open(&w, &m, NULL);
-    expect_log(0, "init 0 of 4 channels=32; ");
+    expect_log(0, "init 0 of 4 channels=32 share=1; ");
     world_close(&w);
     fake_sm = 90;
     fake_nccl_version = 22707;
@@ -287,8 +288,9 @@ static void test_memory(void **state)
                      4);
     world_open(&w, &m, NULL);
     assert_non_null(strstr(fake_nccl_log[0], "memory 512; "));
-    assert_non_null(strstr(fake_nccl_log[0], "init 0 of 4; split 0 key 0 share=1; "
-                                             "register 512 of 2; "));
+    assert_non_null(strstr(fake_nccl_log[0],
+                           "init 0 of 4 share=1; split 0 key 0 share=1; "
+                           "register 512 of 2; "));
     assert_null(strstr(fake_nccl_log[2], "register"));
     assert_null(strstr(fake_nccl_log[0], "memory 256"));
     world_run(&w);
@@ -362,6 +364,27 @@ static void test_late_device(void **state)
     fake_on_record = NULL;
     fake_nccl_failing = -1;
     world_end(&w, FAKE_RANKS);
+}
+
+/* The communicators of groups share the resources of the world's, which its own configuration says: the abort of
+ * one, which waits for the device, would not return while a kernel of another one waits there. */
+static void test_abort_of_all(void **state)
+{
+    (void)state;
+    Maker m;
+    FakeWorld w = {0};
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE,
+                     world_clique(&m, 2, (int64_t[]){2, 0, 1, 2, 2, 3}, 6), 4, 4);
+    world_collective(&m, PLAN_ALL_REDUCE,
+                     world_clique(&m, 2, (int64_t[]){2, 0, 2, 2, 1, 3}, 6), 4, 4);
+    world_open(&w, &m, NULL);
+    assert_int_equal(fake_comms, 3 * FAKE_RANKS);
+    world_run(&w);
+    fake_nccl_failing = 0;
+    assert_int_equal(gxrt_execute(w.session, FAKE_RANKS, w.runs), GXRT_WORLD_FAILED);
+    fake_nccl_failing = -1;
+    world_end(&w, 3 * FAKE_RANKS);
 }
 
 /* rows: collectives.J2 (edge: NCCL too old) */
@@ -442,8 +465,8 @@ int main(void)
         cmocka_unit_test(test_channels),      cmocka_unit_test(test_calls),
         cmocka_unit_test(test_tuple),         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_rendezvous),    cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_late_device),   cmocka_unit_test(test_old),
-        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_late_device),   cmocka_unit_test(test_abort_of_all),
+        cmocka_unit_test(test_old),           cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,10 @@ struct ncclComm {
     struct ncclComm *part,
         **part_out; /* a split under way, and where it goes in the end */
     int asked;      /* so often was its state asked for since */
+    bool shares;    /* its parts are of its family */
+    int family;     /* ends as a whole when one of it is aborted */
+    int device;
+    struct ncclComm *next; /* of those that are open */
 };
 
 /* Where the ranks of one communicator meet to make parts of it. */
@@ -32,11 +36,13 @@ char fake_nccl_log[FAKE_RANKS][2048];
 int fake_nccl_groups[FAKE_RANKS];
 int fake_nccl_failing = -1, fake_nccl_broken = -1;
 bool fake_nccl_talks;
-int fake_comms, fake_nccl_lonely;
+int fake_comms, fake_nccl_lonely, fake_nccl_apart;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static Hall *world; /* that communicators are being made for */
+static Hall *world;      /* that communicators are being made for */
+static ncclComm_t first; /* of those that are open */
+static int families;
 
 static void note(const char *format, ...)
 {
@@ -67,10 +73,20 @@ static bool gather(Hall *h)
     return true;
 }
 
-static ncclComm_t new_comm(Hall *h, int rank)
+/* What its configuration says of parts is for those that are made of it. */
+static ncclComm_t new_comm(Hall *h, int rank, const ncclComm_t parent,
+                           const ncclConfig_t *config)
 {
     ncclComm_t c = calloc(1, sizeof *c);
-    *c = (struct ncclComm){.ranks = h->ranks, .rank = rank, .hall = h};
+    *c = (struct ncclComm){.ranks = h->ranks,
+                           .rank = rank,
+                           .hall = h,
+                           .shares = config->splitShare == 1,
+                           .family =
+                               parent && parent->shares ? parent->family : ++families,
+                           .device = fake_current,
+                           .next = first};
+    first = c;
     h->users++;
     fake_comms++;
     return c;
@@ -123,7 +139,7 @@ static ncclResult_t comm_init(ncclComm_t *out, int ranks, ncclUniqueId id, int r
     }
     Hall *h = world;
     bool ok = id.internal[0] == 7 && gather(h);
-    *out = ok ? new_comm(h, rank) : NULL;
+    *out = ok ? new_comm(h, rank, NULL, config) : NULL;
     world = NULL;
     pthread_mutex_unlock(&mutex);
     return ok ? ncclSuccess : 3;
@@ -148,7 +164,7 @@ static ncclResult_t comm_split(ncclComm_t comm, int colour, int key, ncclComm_t 
             h->parts[colour] = calloc(1, sizeof *h);
             h->parts[colour]->ranks = ranks;
         }
-        comm->part = new_comm(h->parts[colour], key);
+        comm->part = new_comm(h->parts[colour], key, comm, config);
         comm->part_out = out;
         comm->asked = 0;
     }
@@ -170,12 +186,27 @@ static ncclResult_t comm_close(ncclComm_t comm)
 {
     pthread_mutex_lock(&mutex);
     fake_nccl_lonely += !comm->is_final;
+    ncclComm_t *at = &first;
+    while (*at != comm)
+        at = &(*at)->next;
+    *at = comm->next;
     if (--comm->hall->users == 0)
         free(comm->hall);
     fake_comms--;
     free(comm);
     pthread_mutex_unlock(&mutex);
     return ncclSuccess;
+}
+
+/* Gives memory back, which waits for the device: for ever, if one of another family has a kernel there that nobody
+ * has told to end. */
+static ncclResult_t comm_abort(ncclComm_t comm)
+{
+    pthread_mutex_lock(&mutex);
+    for (ncclComm_t c = first; c; c = c->next)
+        fake_nccl_apart += c->device == comm->device && c->family != comm->family;
+    pthread_mutex_unlock(&mutex);
+    return comm_close(comm);
 }
 
 /* A split is there when the state of what was split has become success, not before; what is finalized is closed then. */
@@ -304,7 +335,7 @@ const NcclApi fake_nccl = {
     .comm_split = comm_split,
     .comm_finalize = comm_finalize,
     .comm_destroy = comm_close,
-    .comm_abort = comm_close,
+    .comm_abort = comm_abort,
     .comm_async_error = comm_async_error,
     .group_start = group,
     .group_end = group_end,

@@ -18,5 +18,6 @@ extern int fake_nccl_broken; /* communicators of this rank are broken; -1 */
 extern bool fake_nccl_talks; /* of a communicator: its rank, as its last error */
 extern int fake_comms;       /* that are open, memory and registrations that are held */
 extern int fake_nccl_lonely; /* that were closed before all ranks had finalized them */
+extern int fake_nccl_apart;  /* that were open when one of another family was aborted */
 
 #endif

@@ -90,6 +90,7 @@ void world_end(FakeWorld *w, int lonely)
     close_program(&w->program);
     assert_int_equal(fake_comms, 0);
     assert_int_equal(fake_nccl_lonely, lonely);
+    assert_int_equal(fake_nccl_apart, 0);
     fake_nccl_lonely = 0;
     memset(w, 0, sizeof *w);
 }
