@@ -58,10 +58,10 @@ static gxrt_status check_buffer(const Device *d, const char *what, uint32_t i,
     if (v->bytes == 0) {
         return check_shape(d, what, i, v, b);
     }
-    uint32_t alignment = p->allocations[p->slices[v->slice].allocation].alignment;
-    if (!b->data || (uintptr_t)b->data % alignment != 0) {
+    const PlanAllocation *a = &p->allocations[p->slices[v->slice].allocation];
+    if (!b->data || (uintptr_t)b->data % a->alignment != 0) {
         snprintf(why, sizeof why, "the buffer is at %p; it must be aligned to %u bytes",
-                 b->data, alignment);
+                 b->data, a->alignment);
         return bad(d, what, i, v, why);
     }
     int ordinal = -1;
@@ -75,7 +75,8 @@ static gxrt_status check_buffer(const Device *d, const char *what, uint32_t i,
             b->data);
         return bad(d, what, i, v, why);
     }
-    if (ordinal != d->ordinal) {
+    /* of memory of the host the driver names the device that was current when it was pinned */
+    if (ordinal != d->ordinal && a->colour != PLAN_HOST_MEMORY) {
         snprintf(why, sizeof why, "the buffer is on CUDA device %d, the run on %d",
                  ordinal, d->ordinal);
         return bad(d, what, i, v, why);

@@ -510,6 +510,42 @@ static void test_replicas(void **state)
     close_program(&p);
 }
 
+/* Memory of the host that was pinned while device 0 was current, for which the driver names that device: any device
+ * may use it. */
+static void test_pinned(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    uint32_t in = maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t out = maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    m.b.allocations[m.b.slices[in].allocation].colour = PLAN_HOST_MEMORY;
+    maker_command(&m, PLAN_COPY, 0, (PlanArg[]){writes(out), reads(in)}, 2);
+    Program p = open_program(&m, "", 0);
+    gxrt_session *s;
+    gxrt_session_options options = {.struct_size = sizeof options, .replicas = 2};
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_OK);
+    const int32_t x[4] = {10, 20, 30, 40};
+    gxrt_buffer a[2], r[2];
+    gxrt_run runs[2];
+    for (size_t d = 0; d < 2; d++) {
+        a[d] = r[d] = (gxrt_buffer){.struct_size = sizeof *a, .bytes = 16};
+        assert_int_equal(gxrt_allocate(s, 0, 16, &a[d].data), GXRT_OK);
+        assert_int_equal(gxrt_allocate(s, d, 16, &r[d].data), GXRT_OK);
+        memcpy(a[d].data, x, sizeof x);
+        runs[d] = (gxrt_run){sizeof *runs, NULL, &a[d], 1, &r[d], 1};
+    }
+    assert_int_equal(gxrt_execute(s, 2, runs), GXRT_OK);
+    assert_memory_equal(r[1].data, x, sizeof x);
+    for (size_t d = 0; d < 2; d++) {
+        gxrt_free(s, 0, a[d].data);
+        gxrt_free(s, d, r[d].data);
+    }
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
 /* A value's branch is the last one if it has none of its own; of a predicate, true is the first. */
 static void test_choices(void **state)
 {
@@ -694,6 +730,7 @@ int main(void)
         cmocka_unit_test(test_no_stream_lent),
         cmocka_unit_test(test_fail_every_call),
         cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_trips),
         cmocka_unit_test(test_call),
