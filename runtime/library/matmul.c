@@ -298,7 +298,7 @@ gxrt_status run_matmul(Device *d, const PlanCommand *c, CUstream stream)
     if (r == 0) {
         return GXRT_OK;
     }
-    d->session->failed = true;
+    d->session->failed = d->session->failed || d->phase == CAPTURE_OFF;
     char said[64];
     snprintf(said, sizeof said, "cublasLtMatmul: cuBLASLt status %d", r);
     return library_error(d, c, said);
