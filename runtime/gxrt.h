@@ -394,8 +394,8 @@ typedef struct gxrt_buffer {
  * same buffer twice to donate it; pass two, and the argument is kept. */
 typedef struct gxrt_run {
     size_t struct_size;
-    void *
-        stream; /* a CUstream of the device's primary context; NULL: the default stream */
+    void *stream; /* a CUstream of the device's primary context; NULL: the default stream.
+                   * CU_STREAM_PER_THREAD only in sessions of one device without collectives */
     const gxrt_buffer *arguments;
     size_t argument_count;
     const gxrt_buffer *results;

@@ -81,6 +81,8 @@ enum { /* CUdevice_attribute, CUfunction_attribute, CUjit_option, CUpointer_attr
        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4
 };
 
+#define CU_STREAM_PER_THREAD ((CUstream)2) /* each thread's own default stream */
+
 typedef union CUlaunchAttributeValue {
     char pad[64];
     int cooperative;

@@ -186,6 +186,13 @@ static bool same_as_before(const Device *d)
     return true;
 }
 
+/* The handle stands for another stream in each thread: in those of the session's devices, and in the transport's,
+ * not for the caller's. */
+static bool is_stream_of_others(const gxrt_session *s, const gxrt_run *run)
+{
+    return run->stream == CU_STREAM_PER_THREAD && (s->device_count > 1 || s->transport);
+}
+
 gxrt_status check_run(Device *d)
 {
     const Plan *p = d->session->plan;
@@ -193,6 +200,14 @@ gxrt_status check_run(Device *d)
     if (run->struct_size < sizeof *run) {
         return status_set(GXRT_INVALID_ARGUMENT,
                           "gxrt_execute: struct_size of the gxrt_run is not set");
+    }
+    if (is_stream_of_others(d->session, run)) {
+        return status_set(
+            GXRT_INVALID_ARGUMENT,
+            "gxrt_execute: device %u: CU_STREAM_PER_THREAD is another stream "
+            "in the threads of a session with several devices: give a "
+            "stream that you have made",
+            d->number);
     }
     if (run->argument_count != p->arguments_count ||
         run->result_count != p->results_count) {

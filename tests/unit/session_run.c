@@ -497,6 +497,11 @@ static void test_replicas(void **state)
     assert_int_equal(gxrt_execute(s, 3, runs), GXRT_INVALID_ARGUMENT);
     assert_non_null(strstr(gxrt_last_error(), "is on CUDA device 2, the run on 1"));
     runs[1].arguments = &a[1];
+    runs[1].stream = CU_STREAM_PER_THREAD; /* the device's thread has another one */
+    assert_int_equal(gxrt_execute(s, 3, runs), GXRT_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(gxrt_last_error(), "device 1: CU_STREAM_PER_THREAD is another"));
+    runs[1].stream = NULL;
     fake_fail_at =
         fake_calls + 1; /* on a thread of the session; the caller's has the words */
     assert_int_not_equal(gxrt_execute(s, 3, runs), GXRT_OK);
