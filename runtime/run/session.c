@@ -282,21 +282,28 @@ gxrt_status session_create(const gxrt_program *program,
     return GXRT_OK;
 }
 
-/* GPUs if there is a driver that finds one. */
-static bool has_gpu(const gxrt_session_options *options, const CudaApi **out, char *error,
-                    size_t error_size)
+/* GPUs if there is a driver that finds one. `why`: what keeps a driver that is there from starting, else "". */
+static bool has_gpu(const gxrt_session_options *options, const CudaApi **out, char *why,
+                    size_t why_size)
 {
+    char missing[512];
     int count = 0;
-    *out = library_cuda(false, options->library_path, error, error_size);
-    return *out && (*out)->init(0) == CUDA_SUCCESS &&
-           (*out)->device_count(&count) == CUDA_SUCCESS && count > 0;
+    *out = library_cuda(false, options->library_path, missing, sizeof missing);
+    CUresult r = *out ? (*out)->init(0) : CUDA_ERROR_NO_DEVICE;
+    r = r == CUDA_SUCCESS ? (*out)->device_count(&count) : r;
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_NO_DEVICE) {
+        const char *words = NULL;
+        (*out)->error_string(r, &words);
+        snprintf(why, why_size, " that works (cuInit: %s)", words ? words : "failed");
+    }
+    return r == CUDA_SUCCESS && count > 0;
 }
 
 static gxrt_status choose_api(const gxrt_session_options *options, const CudaApi **out)
 {
     const char *device = options->device ? options->device : "auto";
-    char error[512] = "";
-    if (strcmp(device, "auto") == 0 && has_gpu(options, out, error, sizeof error)) {
+    char error[512] = "", why[256] = "", text[320];
+    if (strcmp(device, "auto") == 0 && has_gpu(options, out, why, sizeof why)) {
         return GXRT_OK;
     }
     if (strcmp(device, "cuda") == 0) {
@@ -305,7 +312,8 @@ static gxrt_status choose_api(const gxrt_session_options *options, const CudaApi
                strncmp(device, "emu:", 4) == 0) {
         *out = library_cuda(true, options->library_path, error, sizeof error);
         if (*out && options->log && strcmp(device, "auto") == 0) {
-            options->log(options->log_user, 0, "no NVIDIA GPU: running on the emulator");
+            snprintf(text, sizeof text, "no NVIDIA GPU%s: running on the emulator", why);
+            options->log(options->log_user, why[0] != 0, text);
         }
     } else {
         return status_set(GXRT_INVALID_ARGUMENT,
