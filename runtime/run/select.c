@@ -28,8 +28,14 @@ static const char *file_name(const gxrt_session *s)
     return s->program->path[0] ? s->program->path : "the program";
 }
 
-static gxrt_status capability(const gxrt_session *s, int ordinal, uint32_t *out_sm,
-                              char *name, int name_size)
+/* What decides which variant runs on a GPU. */
+typedef struct Gpu {
+    uint32_t sm;
+    int block_shared; /* bytes of shared memory that a block may have */
+    char name[256];
+} Gpu;
+
+static gxrt_status describe(const gxrt_session *s, int ordinal, Gpu *out)
 {
     CUdevice device;
     int major = 0;
@@ -44,7 +50,12 @@ static gxrt_status capability(const gxrt_session *s, int ordinal, uint32_t *out_
             &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     }
     if (r == CUDA_SUCCESS) {
-        r = s->cuda->device_name(name, name_size, device);
+        r = s->cuda->device_attribute(
+            &out->block_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            device);
+    }
+    if (r == CUDA_SUCCESS) {
+        r = s->cuda->device_name(out->name, sizeof out->name, device);
     }
     if (r != CUDA_SUCCESS) {
         const char *words = NULL;
@@ -52,17 +63,16 @@ static gxrt_status capability(const gxrt_session *s, int ordinal, uint32_t *out_
         return status_set(GXRT_WRONG_DEVICE, "cuDeviceGet: CUDA device %d: %s", ordinal,
                           words ? words : "unknown error");
     }
-    *out_sm = (uint32_t)(major * 10 + minor);
+    out->sm = (uint32_t)(major * 10 + minor);
     return GXRT_OK;
 }
 
 gxrt_status select_target(const gxrt_session *s, char *target, size_t size)
 {
-    uint32_t sm = 0;
-    char name[256];
-    gxrt_status st = capability(s, 0, &sm, name, sizeof name);
-    snprintf(target, size, "sm_%u%s", sm,
-             sm >= 90 ? "a" : ""); /* since sm_90 all have one */
+    Gpu gpu = {.sm = 0};
+    gxrt_status st = describe(s, 0, &gpu);
+    snprintf(target, size, "sm_%u%s", gpu.sm,
+             gpu.sm >= 90 ? "a" : ""); /* since sm_90 all have one */
     return st;
 }
 
@@ -100,15 +110,32 @@ static gxrt_status check_driver(const gxrt_session *s)
                       driver % 1000 / 10);
 }
 
-/* The best of the variants whose cubin, or whose PTX, runs on such a GPU. */
-static void choose_best(gxrt_session *s, uint32_t sm, bool is_from_ptx)
+/* What the kernel that wants most of it wants: sm_86 and sm_89 have less than sm_80, whose code they run, and sm_120 has
+ * less than sm_90, of whose PTX the driver makes code for it. */
+static uint32_t most_shared(const Plan *p)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < p->kernels_count; i++) {
+        uint32_t bytes = p->kernels[i].shared_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* The best of the variants whose cubin, or whose PTX, runs on such a GPU. *lacking: the shared memory that one of them
+ * wants and the GPU does not have; else 0. */
+static void choose_best(gxrt_session *s, const Gpu *gpu, bool is_from_ptx,
+                        uint32_t *lacking)
 {
     for (size_t i = 0; i < s->program->variant_count; i++) {
         const Variant *v = &s->program->variants[i];
         const PlanInfo *info = v->plan.info;
-        bool runs = is_from_ptx ? program_ptx(v) && select_compiles(info, sm)
-                                : select_fits(info, sm);
-        if (runs && (!s->variant || rank_of(info) > rank_of(s->plan->info))) {
+        bool runs = is_from_ptx ? program_ptx(v) && select_compiles(info, gpu->sm)
+                                : select_fits(info, gpu->sm);
+        uint32_t shared = most_shared(&v->plan);
+        if (runs && (int64_t)shared > gpu->block_shared) {
+            *lacking = shared;
+        } else if (runs && (!s->variant || rank_of(info) > rank_of(s->plan->info))) {
             s->variant = v;
             s->plan = &v->plan;
             s->is_from_ptx = is_from_ptx;
@@ -116,39 +143,45 @@ static void choose_best(gxrt_session *s, uint32_t sm, bool is_from_ptx)
     }
 }
 
+static gxrt_status refuse(const gxrt_session *s, const Gpu *gpu, uint32_t lacking)
+{
+    char held[512], why[128] = "";
+    program_targets(s->program, held, sizeof held);
+    if (lacking) {
+        snprintf(why, sizeof why,
+                 ", whose blocks have %d bytes of shared memory and not %u",
+                 gpu->block_shared, lacking);
+    }
+    return status_set(GXRT_WRONG_DEVICE,
+                      "%s holds %s, this is sm_%u (%s)%s: compile with --target=sm_%u",
+                      file_name(s), held, gpu->sm, gpu->name, why, gpu->sm);
+}
+
 gxrt_status select_variant(gxrt_session *s, const int *ordinals, size_t count)
 {
-    uint32_t sm = 0;
-    char name[256];
+    Gpu gpu = {.sm = 0};
+    uint32_t lacking = 0;
     for (size_t i = 0; i < count; i++) {
-        uint32_t other = 0;
-        gxrt_status st = capability(s, ordinals[i], &other, name, sizeof name);
+        uint32_t before = gpu.sm;
+        gxrt_status st = describe(s, ordinals[i], &gpu);
         if (st != GXRT_OK) {
             return st;
         }
-        if (i > 0 && other != sm && !s->cuda->emulated) {
+        if (i > 0 && gpu.sm != before && !s->cuda->emulated) {
             return status_set(GXRT_WRONG_DEVICE,
                               "the devices differ: CUDA device %d is sm_%u, device %d is "
                               "sm_%u; use equal ones",
-                              ordinals[0], sm, ordinals[i], other);
+                              ordinals[0], before, ordinals[i], gpu.sm);
         }
-        sm = other;
     }
-    snprintf(s->device_name, sizeof s->device_name, "%s", name);
+    snprintf(s->device_name, sizeof s->device_name, "%s", gpu.name);
     if (s->cuda->emulated) {
         const char *colon = s->options.device ? strchr(s->options.device, ':') : NULL;
         return select_emulated(s, colon ? colon + 1 : NULL);
     }
-    choose_best(s, sm, false);
+    choose_best(s, &gpu, false, &lacking);
     if (!s->variant) {
-        choose_best(s, sm, true);
+        choose_best(s, &gpu, true, &lacking);
     }
-    if (!s->variant) {
-        char held[512];
-        program_targets(s->program, held, sizeof held);
-        return status_set(GXRT_WRONG_DEVICE,
-                          "%s holds %s, this is sm_%u (%s): compile with --target=sm_%u",
-                          file_name(s), held, sm, s->device_name, sm);
-    }
-    return check_driver(s);
+    return s->variant ? check_driver(s) : refuse(s, &gpu, lacking);
 }

@@ -121,6 +121,35 @@ static void test_refusals(void **state)
         strstr(refusal(&m, GXRT_INVALID_FILE), "constant constant.7 as {...}"));
 }
 
+/* Kernels that take more shared memory than the GPU's blocks may have, whose compute capability their code is for. */
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        Maker m;
+        maker_init(&m);
+        m.b.info[0].target = plan_string(&m.b, "sm_80");
+        m.b.info[0].sm = 80;
+        m.b.info[0].suffix = 0;
+        m.b.kernels[m.add].shared_bytes = 101377;
+        fake_sm = 86;
+        fake_shared = 101376 + i;
+        if (i == 0) {
+            assert_string_equal(
+                refusal(&m, GXRT_WRONG_DEVICE),
+                "the program holds sm_80, this is sm_86 (Fake GPU), whose blocks have "
+                "101376 bytes of shared memory and not 101377: compile with "
+                "--target=sm_86");
+        } else {
+            Program p = open_program(&m, "", 0);
+            gxrt_session_destroy(open_session(&p));
+            close_program(&p);
+        }
+    }
+    fake_sm = 90;
+    fake_shared = 232448;
+}
+
 /* Four GPUs, ranks that need one or two: each has its own, whatever machine it is on. */
 static void test_ranks_share(void **state)
 {
@@ -450,12 +479,12 @@ static void test_queries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments),    cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ranks_share),  cmocka_unit_test(test_no_such_ordinal),
-        cmocka_unit_test(test_no_algorithm), cmocka_unit_test(test_select),
-        cmocka_unit_test(test_files),        cmocka_unit_test(test_queries),
-        cmocka_unit_test(test_null),         cmocka_unit_test(test_failure_stays),
-        cmocka_unit_test(test_no_hash),
+        cmocka_unit_test(test_arguments),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_shared_memory),   cmocka_unit_test(test_ranks_share),
+        cmocka_unit_test(test_no_such_ordinal), cmocka_unit_test(test_no_algorithm),
+        cmocka_unit_test(test_select),          cmocka_unit_test(test_files),
+        cmocka_unit_test(test_queries),         cmocka_unit_test(test_null),
+        cmocka_unit_test(test_failure_stays),   cmocka_unit_test(test_no_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

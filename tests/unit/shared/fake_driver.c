@@ -17,7 +17,7 @@ int fake_device_records[FAKE_DEVICES], fake_stops[FAKE_DEVICES];
 void (*fake_on_record)(void), (*fake_on_synchronize)(void);
 void (*fake_on_wait)(CUstream, CUstream);
 uint32_t fake_grid, fake_block;
-int fake_sm = 90, fake_driver = 13000, fake_other_sm;
+int fake_sm = 90, fake_driver = 13000, fake_other_sm, fake_shared = 232448;
 char fake_log[4096];
 _Thread_local int fake_current = -1;
 
@@ -99,8 +99,9 @@ static CUresult fake_device_name(char *name, int length, CUdevice device)
 static CUresult fake_device_attribute(int *value, int attribute, CUdevice device)
 {
     int sm = device == 1 && fake_other_sm ? fake_other_sm : fake_sm;
-    *value =
-        attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? sm / 10 : sm % 10;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? sm / 10
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? sm % 10
+                                                                         : fake_shared;
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
@@ -224,7 +225,10 @@ static CUresult fake_function_set(CUfunction function, int attribute, int value)
     assert_non_null(function);
     assert_true(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
                 attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
-    assert_true(value > 0 && value <= 232448);
+    assert_true(value > 0);
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+        value > fake_shared)
+        return CUDA_ERROR_INVALID_VALUE;
     return fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 

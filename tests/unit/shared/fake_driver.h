@@ -25,6 +25,7 @@ extern int fake_relaxed;      /* threads that mind no capture */
 extern int fake_live;         /* contexts, modules, streams, events, memory */
 extern uint32_t fake_grid, fake_block; /* of the last launch: blocks, threads of each */
 extern int fake_sm, fake_driver;       /* of every device: 90, and CUDA 13.0 */
+extern int fake_shared;                /* bytes that a block may have: 232448 */
 extern int fake_other_sm;              /* of device 1 alone; 0: as every device */
 extern char fake_log[4096];            /* kernels, records and waits, in order */
 extern char fake_host_variable;        /* its block of 256 bytes is no device memory */
