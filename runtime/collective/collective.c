@@ -60,18 +60,19 @@ static gxrt_status stopped(Device *d)
                             "device %u stopped: another device has failed", d->number);
 }
 
-/* --- the first execution: a rendezvous of local members around each collective -------------- */
+/* --- what is done for the first time: a rendezvous of local members around the collective --- */
 
 /* Loading a kernel lazily may wait for the device while a peer's collective already spins, so in
- * the first execution nobody goes ahead. */
-static gxrt_status rendezvous(Device *d, uint32_t clique, const PlanCommand *c)
+ * the first execution nobody goes ahead. Nor around a call that is made for the first time later,
+ * in a branch not taken before: NCCL connects the ranks when it first needs to, and allocates. */
+static gxrt_status rendezvous(Device *d, const CollectiveCall *call, const PlanCommand *c)
 {
     gxrt_session *s = d->session;
-    const Group *g = &d->groups[clique];
-    if (d->executions > 0 || g->local < 2) {
+    const Group *g = &d->groups[call->clique];
+    if ((d->executions > 0 && call->was_made) || g->local < 2) {
         return GXRT_OK;
     }
-    Rendezvous *m = &s->rendezvous[clique * s->device_count + g->first_local];
+    Rendezvous *m = &s->rendezvous[call->clique * s->device_count + g->first_local];
     watchdog_enter(d, "waiting for the other local devices", c);
     pthread_mutex_lock(&s->mutex);
     uint64_t round = m->rounds;
@@ -180,7 +181,7 @@ static CUresult move_locally(const Device *d, const LocalMove *m, CUstream strea
 gxrt_status run_collective(Device *d, const PlanCommand *c, CUstream stream)
 {
     const gxrt_session *s = d->session;
-    const CollectiveCall *call = &d->collectives->calls[s->calls[c - s->plan->commands]];
+    CollectiveCall *call = &d->collectives->calls[s->calls[c - s->plan->commands]];
     Group *g = &d->groups[call->clique];
     gxrt_status st = order_calls(d, c, g);
     for (uint32_t i = 0; i < call->move_count && st == GXRT_OK; i++) {
@@ -195,7 +196,7 @@ gxrt_status run_collective(Device *d, const PlanCommand *c, CUstream stream)
     if (st != GXRT_OK || !g->comm || call->is_continued) {
         return st;
     }
-    st = rendezvous(d, call->clique, c);
+    st = rendezvous(d, call, c);
     st = st == GXRT_OK ? watchdog_before(d, c, stream) : st;
     if (st == GXRT_OK) {
         watchdog_enter(d, "queueing", c);
@@ -203,5 +204,7 @@ gxrt_status run_collective(Device *d, const PlanCommand *c, CUstream stream)
         watchdog_leave(d);
     }
     st = st == GXRT_OK ? watchdog_after(d, stream) : st;
-    return st == GXRT_OK ? rendezvous(d, call->clique, c) : st;
+    st = st == GXRT_OK ? rendezvous(d, call, c) : st;
+    call->was_made |= st == GXRT_OK;
+    return st;
 }

@@ -46,6 +46,7 @@ typedef struct CollectiveCall {
     uint32_t first_transfer, transfer_count;
     bool is_joined;    /* its transfers are one group with those of the next command */
     bool is_continued; /* the command before it has begun that group */
+    bool was_made;     /* all local members have made it in some execution */
 } CollectiveCall;
 
 typedef struct Collectives {

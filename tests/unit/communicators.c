@@ -329,6 +329,31 @@ static void test_rendezvous(void **state)
     }
 }
 
+/* In a branch that the first run has not taken: its first run meets, and only that. */
+static void test_late_rendezvous(void **state)
+{
+    (void)state;
+    Maker m;
+    FakeWorld w = {0};
+    world_begin(&m);
+    PlanArg selector = reads(maker_value(&m, false, 1, PLAN_NONE, PLAN_ALIAS_NONE));
+    uint32_t open = maker_command(
+        &m, PLAN_CONDITIONAL, plan_add_refs(&m.b, (uint32_t[]){1, 0}, 2), &selector, 1);
+    m.b.commands[open].count = 2;
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4, 4);
+    plan_close(&m.b, open);
+    world_open(&w, &m, NULL);
+    static const int32_t taken[] = {1, 0, 0, 1, 0};
+    static const uint64_t met[] = {0, 2, 2, 2, 2};
+    for (int run = 0; run < 5; run++) {
+        for (int d = 0; d < FAKE_RANKS; d++)
+            memcpy(w.arguments[d][0].data, &taken[run], sizeof *taken);
+        world_run(&w);
+        assert_int_equal(rounds(&w), met[run]);
+    }
+    world_close(&w);
+}
+
 static gxrt_session *failing;
 
 /* Device 0 goes ahead; the others come when their communicators are aborted. */
@@ -460,13 +485,14 @@ static void test_types(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_are_noted), cmocka_unit_test(test_cliques),
-        cmocka_unit_test(test_splits),        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_channels),      cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_tuple),         cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_rendezvous),    cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_late_device),   cmocka_unit_test(test_abort_of_all),
-        cmocka_unit_test(test_old),           cmocka_unit_test(test_types),
+        cmocka_unit_test(test_all_are_noted),   cmocka_unit_test(test_cliques),
+        cmocka_unit_test(test_splits),          cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_channels),        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_tuple),           cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_rendezvous),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_late_rendezvous), cmocka_unit_test(test_late_device),
+        cmocka_unit_test(test_abort_of_all),    cmocka_unit_test(test_old),
+        cmocka_unit_test(test_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
