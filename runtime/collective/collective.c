@@ -31,20 +31,21 @@ static void command_text(const Device *d, const PlanCommand *c, char *text, size
              plan_collective_name(p->collectives[c->index].kind), plan_text(p, c->name));
 }
 
-/* A call on a communicator may go on in the background: waits for it. The watchdog ends that
- * by aborting. */
+/* The communicator is gone once the watchdog has aborted it, for which it needs the lock. */
 gxrt_status collective_settle(Device *d, TransportComm *comm, TransportResult r,
                               const char *call, const char *what)
 {
     enum { QUICK = 256 }; /* queueing a call takes some microseconds, a sleep a hundred */
     const gxrt_session *s = d->session;
     for (unsigned turn = 0; r == TRANSPORT_PENDING && !s->failed; turn++) {
+        pthread_mutex_unlock(&d->comm_mutex);
         if (turn < QUICK) {
             sched_yield();
         } else {
             sleep_seconds(0.00005);
         }
-        r = s->transport->state(s, comm);
+        pthread_mutex_lock(&d->comm_mutex);
+        r = s->failed ? r : s->transport->state(s, comm);
     }
     return r == TRANSPORT_DONE ? GXRT_OK : collective_error(d, call, r, what);
 }

@@ -85,7 +85,7 @@ void collective_leave(const gxrt_session *s);
 gxrt_status collective_error(Device *d, const char *call, TransportResult r,
                              const char *what);
 /* A call on a communicator may go on in the background: waits for it. The watchdog ends that
- * by aborting. */
+ * by aborting, after which it is not asked any more. Lets go of the device's lock while it waits. */
 gxrt_status collective_settle(Device *d, TransportComm *comm, TransportResult r,
                               const char *call, const char *what);
 

@@ -49,7 +49,7 @@ typedef struct Pending {
     Collective call;
     int32_t colour; /* PENDING_SPLIT */
     uint64_t split;
-    ncclComm_t *out;
+    ncclComm_t *out, part; /* what it made is held */
 } Pending;
 
 static _Thread_local int group_depth;
@@ -205,6 +205,8 @@ static Pending *pending_add(ncclComm_t comm)
 static void pending_free(Pending *p)
 {
     comm_release(p->comm);
+    if (p->part != NULL)
+        comm_release(p->part);
     free(p);
 }
 
@@ -232,11 +234,16 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
         free(c);
         return refuse(NCCL_INVALID_USAGE, reason);
     }
+    if (group_depth == 0 && (config == NULL || config->blocking != 0)) {
+        comm_use(c);
+        *out = c;
+        ncclResult_t r = comm_wait(c);
+        comm_release(c);
+        return r;
+    }
     *out = c;
     if (config != NULL && config->blocking == 0)
         return ncclInProgress;
-    if (group_depth == 0)
-        return comm_wait(c);
     Pending *p = pending_add(c);
     if (p == NULL)
         return refuse(NCCL_SYSTEM_ERROR, "no memory");
@@ -258,9 +265,10 @@ static void split_name(char out[RENDEZVOUS_NAME_BYTES], const char *parent,
              hash[1]);
 }
 
-/* The part of a split that waits for the posts of others; enters the new rendezvous. */
+/* The part of a split that waits for the posts of others; enters the new rendezvous. The caller holds the new communicator,
+ * which stays NULL if there is none: whoever sees it in *out may abort it at once. */
 static ncclResult_t split_enter(ncclComm_t parent, uint64_t number, int32_t colour,
-                                ncclComm_t *out)
+                                ncclComm_t *out, ncclComm_t *held)
 {
     uint32_t rank, ranks;
     char name[RENDEZVOUS_NAME_BYTES], reason[RENDEZVOUS_TEXT_BYTES] = "";
@@ -277,7 +285,8 @@ static ncclResult_t split_enter(ncclComm_t parent, uint64_t number, int32_t colo
         free(c);
         return refuse(NCCL_SYSTEM_ERROR, reason);
     }
-    *out = c;
+    comm_use(c);
+    *out = *held = c;
     return ncclSuccess;
 }
 
@@ -297,9 +306,13 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t *out
     uint64_t number = ++comm->splits;
     rendezvous_post_split(&comm->member, number, colour, key);
     if (group_depth == 0) {
+        ncclComm_t part = NULL;
         comm_use(comm);
-        ncclResult_t r = split_enter(comm, number, colour, out);
-        r = r != ncclSuccess || *out == NULL ? r : comm_wait(*out);
+        ncclResult_t r = split_enter(comm, number, colour, out, &part);
+        if (part != NULL) {
+            r = comm_wait(part);
+            comm_release(part);
+        }
         comm_release(comm);
         return r;
     }
@@ -520,13 +533,13 @@ static ncclResult_t group_splits(Pending *list)
     for (Pending *p = list; p != NULL; p = p->next) {
         ncclResult_t r = ncclSuccess;
         if (p->kind == PENDING_SPLIT)
-            r = split_enter(p->comm, p->split, p->colour, p->out);
+            r = split_enter(p->comm, p->split, p->colour, p->out, &p->part);
         first = first != ncclSuccess ? first : r;
     }
     /* the rest of a group, one of which failed, would wait for that one */
     for (Pending *p = list; p != NULL && first == ncclSuccess; p = p->next) {
-        if (p->kind == PENDING_SPLIT && *p->out != NULL)
-            first = comm_wait(*p->out);
+        if (p->part != NULL)
+            first = comm_wait(p->part);
         if (p->kind == PENDING_INIT)
             first = comm_wait(p->comm);
     }
