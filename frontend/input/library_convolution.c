@@ -71,32 +71,36 @@ static Instruction *leaky_relu(Call *c, Instruction *x)
     return where_positive(c, x, call_times(c, x, call_number(c, "leakyrelu_alpha", 0)));
 }
 
-/* By their names in the configuration, or the number of the one that there always is. */
+/* By their names in the configuration, or their numbers there. */
 static const struct Activation {
-    const char *name;
+    const char *name, *number;
     Instruction *(*apply)(Call *c, Instruction *x);
     bool takes_integers;
 } activations[] = {
-    {"kNone", identity, true},    {"0", identity, true},
-    {"kRelu", call_relu, true},   {"kRelu6", relu6, true},
-    {"kSigmoid", sigmoid, false}, {"kTanh", hyperbolic_tangent, false},
-    {"kElu", elu, false},         {"kLeakyRelu", leaky_relu, false},
+    {"kNone", "0", identity, true},
+    {"kSigmoid", "1", sigmoid, false},
+    {"kRelu", "2", call_relu, true},
+    {"kRelu6", "3", relu6, true},
+    {"kTanh", "5", hyperbolic_tangent, false},
+    {"kElu", "7", elu, false},
+    {"kLeakyRelu", "8", leaky_relu, false},
 };
 
 /* NULL: not known, as the call's trouble says. */
 static const struct Activation *activation_of(Call *c)
 {
     json_t *value = json_object_get(c->config, "activation_mode");
-    bool is_zero = json_is_integer(value) && json_integer_value(value) == 0;
-    const char *name = is_zero ? "0" : call_word(c, "activation_mode", "kNone");
+    const char *name = call_word(c, "activation_mode", "kNone");
+    if (json_is_integer(value))
+        name = arena_printf(c->r.m->arena, "%lld", (long long)json_integer_value(value));
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
         const struct Activation *a = &activations[i];
-        if (strcmp(a->name, name) != 0)
+        if (strcmp(a->name, name) != 0 && strcmp(a->number, name) != 0)
             continue;
         if (a->takes_integers || !dtype_is_integer(c->shape->dtype))
             return a;
         c->is_unsupported |= c->trouble == NULL;
-        call_fail(c, arena_printf(c->r.m->arena, "%s of integers", name));
+        call_fail(c, arena_printf(c->r.m->arena, "%s of integers", a->name));
         return NULL;
     }
     call_fail(
