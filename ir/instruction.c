@@ -129,6 +129,14 @@ void inst_set_bytes(Instruction *inst, AttrId id, const char *data, size_t lengt
     inst_set(inst, (Attr){.id = id, .bytes = {copy, length}});
 }
 
+void inst_set_slice(Instruction *inst, const SliceDim *dims, uint32_t rank)
+{
+    Arena *a = inst->parent->module->arena;
+    SliceSpec *slice = ARENA_NEW(a, SliceSpec);
+    *slice = (SliceSpec){rank, arena_copy(a, dims, rank * sizeof *dims)};
+    inst_set(inst, (Attr){.id = ATTR_SLICE, .slice = slice});
+}
+
 void inst_set_computation(Instruction *inst, AttrId id, Computation *callee)
 {
     Computation **data = ARENA_NEW(inst->parent->module->arena, Computation *);

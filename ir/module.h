@@ -309,6 +309,7 @@ const Window *inst_window(const Instruction *inst); /* absent: rank 0 */
 void inst_set_int(Instruction *inst, AttrId id, int64_t value);
 void inst_set_ints(Instruction *inst, AttrId id, const int64_t *data, uint32_t count);
 void inst_set_bytes(Instruction *inst, AttrId id, const char *data, size_t length);
+void inst_set_slice(Instruction *inst, const SliceDim *dims, uint32_t rank);
 void inst_set_computation(Instruction *inst, AttrId id, Computation *callee);
 
 /* Same opcode, shape, attributes (metadata, origin, sharding, statistics aside) and called

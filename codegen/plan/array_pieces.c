@@ -145,9 +145,7 @@ static int64_t move_slice(Instruction *slice, const int64_t *first)
         dims[d].limit -= first[d];
         last[d] = dims[d].start + (slice->shape->dims[d] - 1) * dims[d].stride;
     }
-    SliceSpec *spec = ARENA_NEW(a, SliceSpec);
-    *spec = (SliceSpec){was->rank, dims};
-    inst_set(slice, (Attr){.id = ATTR_SLICE, .slice = spec});
+    inst_set_slice(slice, dims, was->rank);
     return element_at(slice->operands[0]->shape, last);
 }
 

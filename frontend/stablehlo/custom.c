@@ -219,7 +219,7 @@ static Instruction *slice_to(Converter *c, Instruction *inst, const Shape *shape
     for (uint32_t i = 0; i < shape->rank; i++)
         dims[i] = (SliceDim){0, shape->dims[i], 1};
     Instruction *slice = make1(c, OP_SLICE, shape, inst);
-    set_slice(c, slice, shape->rank, dims);
+    inst_set_slice(slice, dims, shape->rank);
     return make_finish(c, slice);
 }
 

@@ -167,7 +167,7 @@ void convert_real_dynamic_slice(Converter *c, const MlirOp *op, const OpRow *row
     for (uint32_t i = 0; i < lists[0].count; i++)
         dims[i] = (SliceDim){lists[0].data[i], lists[1].data[i], lists[2].data[i]};
     Instruction *inst = make1(c, OP_SLICE, known_result(op), operand_of(op, 0));
-    set_slice(c, inst, lists[0].count, dims);
+    inst_set_slice(inst, dims, lists[0].count);
     bind(c, op, make_finish(c, inst));
 }
 

@@ -23,7 +23,6 @@ bool known_ints(Converter *c, const MlirOp *op, uint32_t operand, Ints *out);
 Instruction *broadcast_in_dim(Converter *c, Instruction *inst, const Shape *shape,
                               Ints dims);
 void set_padding(Converter *c, Instruction *inst, Ints low, Ints high, Ints interior);
-void set_slice(Converter *c, Instruction *inst, uint32_t rank, const SliceDim *dims);
 typedef struct DimensionNumber {
     const char *name; /* NULL: the end */
     AttrId id;

@@ -162,13 +162,6 @@ static bool same_counts(Converter *c, Ints a, Ints b, Ints d, uint32_t rank)
     return false;
 }
 
-void set_slice(Converter *c, Instruction *inst, uint32_t rank, const SliceDim *dims)
-{
-    SliceSpec *slice = ARENA_NEW(c->arena, SliceSpec);
-    *slice = (SliceSpec){rank, dims};
-    inst_set(inst, (Attr){.id = ATTR_SLICE, .slice = slice});
-}
-
 void convert_slice(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
@@ -183,7 +176,7 @@ void convert_slice(Converter *c, const MlirOp *op, const OpRow *row)
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = (SliceDim){start.data[i], limit.data[i], stride.data[i]};
     Instruction *inst = make1(c, OP_SLICE, result_shape(op, 0), operand_of(op, 0));
-    set_slice(c, inst, rank, dims);
+    inst_set_slice(inst, dims, rank);
     bind(c, op, make_finish(c, inst));
 }
 

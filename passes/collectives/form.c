@@ -315,10 +315,8 @@ static Instruction *part(Form *f, Instruction *x, int64_t i, const Shape *shape)
     for (uint32_t k = 0; k < s->rank; k++)
         dims[k] = (SliceDim){0, s->dims[k], 1};
     dims[0] = (SliceDim){i, i + 1, 1};
-    SliceSpec *spec = ARENA_NEW(f->m->arena, SliceSpec);
-    *spec = (SliceSpec){s->rank, dims};
     Instruction *slice = form_unary(OP_SLICE, form_with_front(f, s, 1), x);
-    inst_set(slice, (Attr){.id = ATTR_SLICE, .slice = spec});
+    inst_set_slice(slice, dims, s->rank);
     return form_reshape(shape, slice);
 }
 

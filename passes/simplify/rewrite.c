@@ -153,10 +153,7 @@ Instruction *rw_slice(Rewriter *r, const Shape *shape, Instruction *a,
                       const SliceDim *dims)
 {
     Instruction *s = rw_unary(r, OP_SLICE, shape, a);
-    SliceSpec *spec = ARENA_NEW(r->m->arena, SliceSpec);
-    spec->rank = a->shape->rank;
-    spec->dims = arena_copy(r->m->arena, dims, a->shape->rank * sizeof *dims);
-    inst_set(s, (Attr){.id = ATTR_SLICE, .slice = spec});
+    inst_set_slice(s, dims, a->shape->rank);
     return s;
 }
 

@@ -163,10 +163,8 @@ Instruction *motion_reduce_stored(Motion *c, const Accumulator *a, Instruction *
     bool whole = shape_same_dims(region, s);
     Instruction *part = local;
     if (!whole) {
-        SliceSpec *spec = ARENA_NEW(c->m->arena, SliceSpec);
-        *spec = (SliceSpec){s->rank, dims};
         part = computation_add(c->caller, OP_SLICE, region, 1, &part, NULL);
-        inst_set(part, (Attr){.id = ATTR_SLICE, .slice = spec});
+        inst_set_slice(part, dims, s->rank);
     }
     DType own = a->given->shape->dtype;
     const Shape *stored = part->shape;

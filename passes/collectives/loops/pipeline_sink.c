@@ -163,9 +163,7 @@ static void slice_all_steps(const PipelineLoop *p, Instruction *inst, const Slic
     dims[0] = (SliceDim){0, p->trips, 1};
     if (of->rank != 0)
         memcpy(dims + 1, of->dims, of->rank * sizeof *dims);
-    SliceSpec *spec = ARENA_NEW(p->m->arena, SliceSpec);
-    *spec = (SliceSpec){of->rank + 1, dims};
-    inst_set(inst, (Attr){.id = ATTR_SLICE, .slice = spec});
+    inst_set_slice(inst, dims, of->rank + 1);
 }
 
 /* A member for all steps at once. */
