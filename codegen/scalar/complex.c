@@ -50,6 +50,11 @@ static LLVMValueRef is_infinite(Kernel *k, LLVMValueRef x)
     return is_equal(k, f_abs(k, x), (double)INFINITY);
 }
 
+static LLVMValueRef is_nan(Kernel *k, LLVMValueRef x)
+{
+    return f_compare(k, LLVMRealUNO, x, x);
+}
+
 static LLVMValueRef either(Kernel *k, LLVMValueRef a, LLVMValueRef b)
 {
     return LLVMBuildOr(k->builder, a, b, "");
@@ -143,12 +148,44 @@ static LLVMValueRef inverse_scale(Kernel *k, LLVMValueRef x)
     return LLVMBuildBitCast(b, LLVMBuildShl(b, exponent, shift, ""), LLVMTypeOf(x), "");
 }
 
-/* a conj(b), each part times `factor`. */
-static Pair conjugate_product(Kernel *k, Pair a, Pair b, LLVMValueRef factor)
+/* What brings x, the largest of some numbers, into a range in which their products and squares stay: a power of two. */
+static LLVMValueRef moderate_scale(Kernel *k, LLVMValueRef x)
 {
-    LLVMValueRef re = f_add(k, f_mul(k, a.re, b.re), f_mul(k, a.im, b.im));
-    LLVMValueRef im = f_sub(k, f_mul(k, a.im, b.re), f_mul(k, a.re, b.im));
-    return (Pair){f_mul(k, re, factor), f_mul(k, im, factor)};
+    bool wide = is_f64(x);
+    LLVMValueRef high = f_number(x, wide ? 0x1p500 : 0x1p60);
+    LLVMValueRef low = f_number(x, wide ? 0x1p-500 : 0x1p-60);
+    LLVMValueRef is_small = f_compare(k, LLVMRealOLT, x, low);
+    LLVMValueRef up =
+        choose(k, is_small, f_number(x, wide ? 0x1p574 : 0x1p88), f_number(x, 1));
+    return choose(k, f_compare(k, LLVMRealOGT, x, high),
+                  f_number(x, wide ? 0x1p-524 : 0x1p-68), up);
+}
+
+static Pair times_real(Kernel *k, Pair z, LLVMValueRef factor)
+{
+    return (Pair){f_mul(k, z.re, factor), f_mul(k, z.im, factor)};
+}
+
+static Pair over_real(Kernel *k, Pair z, LLVMValueRef divisor)
+{
+    return (Pair){f_div(k, z.re, divisor), f_div(k, z.im, divisor)};
+}
+
+/* Of the larger part; NaN counts only if both are. */
+static LLVMValueRef largest(Kernel *k, Pair z)
+{
+    return f_intrinsic2(k, "maxnum", f_abs(k, z.re), f_abs(k, z.im));
+}
+
+static LLVMValueRef square(Kernel *k, Pair z)
+{
+    return f_add(k, f_mul(k, z.re, z.re), f_mul(k, z.im, z.im));
+}
+
+static Pair conjugate_product(Kernel *k, Pair a, Pair b)
+{
+    return (Pair){f_add(k, f_mul(k, a.re, b.re), f_mul(k, a.im, b.im)),
+                  f_sub(k, f_mul(k, a.im, b.re), f_mul(k, a.re, b.im))};
 }
 
 /* An infinite part becomes 1, a finite one 0, with its sign. */
@@ -166,43 +203,47 @@ static Pair choose_pair(Kernel *k, LLVMValueRef condition, Pair a, Pair b)
     return (Pair){choose(k, condition, a.re, b.re), choose(k, condition, a.im, b.im)};
 }
 
-/* As C's annex G: a zero divisor gives infinities, an infinite one zeros, an infinite dividend
- * infinities, where the formula gives only NaN. */
-static Pair divide(Kernel *k, Pair a, Pair b)
-{
-    LLVMValueRef inf = f_number(a.re, (double)INFINITY), zero = f_number(a.re, 0);
-    LLVMValueRef scale =
-        inverse_scale(k, f_intrinsic2(k, "maxnum", f_abs(k, b.re), f_abs(k, b.im)));
-    Pair s = {f_mul(k, b.re, scale), f_mul(k, b.im, scale)};
-    LLVMValueRef size = f_add(k, f_mul(k, s.re, s.re), f_mul(k, s.im, s.im));
-    LLVMValueRef one = f_number(a.re, 1);
-    Pair r = conjugate_product(k, a, s, one);
-    r = (Pair){f_mul(k, f_div(k, r.re, size), scale),
-               f_mul(k, f_div(k, r.im, size), scale)};
-
-    LLVMValueRef is_lost = both(k, f_compare(k, LLVMRealUNO, r.re, r.re),
-                                f_compare(k, LLVMRealUNO, r.im, r.im));
-    LLVMValueRef a_inf = either(k, is_infinite(k, a.re), is_infinite(k, a.im));
-    LLVMValueRef b_inf = either(k, is_infinite(k, b.re), is_infinite(k, b.im));
-    LLVMValueRef b_number = f_compare(k, LLVMRealORD, b.re, b.im);
-    LLVMValueRef a_number = f_compare(k, LLVMRealORD, a.re, a.im);
-    LLVMValueRef by_zero = both(k, is_equal(k, b.re, 0), is_equal(k, b.im, 0));
-    LLVMValueRef signed_inf = f_copysign(k, inf, b.re);
-    Pair infinite = conjugate_product(k, boxed(k, a), b, inf);
-    Pair vanished = conjugate_product(k, a, boxed(k, b), zero);
-    LLVMValueRef not_b_inf = LLVMBuildNot(k->builder, b_inf, "");
-    LLVMValueRef not_a_inf = LLVMBuildNot(k->builder, a_inf, "");
-    Pair other =
-        choose_pair(k, both(k, b_inf, both(k, not_a_inf, a_number)), vanished, r);
-    other = choose_pair(k, both(k, a_inf, both(k, not_b_inf, b_number)), infinite, other);
-    Pair over_zero = {f_mul(k, signed_inf, a.re), f_mul(k, signed_inf, a.im)};
-    other = choose_pair(k, by_zero, over_zero, other);
-    return choose_pair(k, is_lost, other, r);
-}
-
+/* As C's annex G: a zero divisor gives infinities, an infinite one zeros, an infinite dividend infinities. The divisor is
+ * scaled to about 1, the dividend only where products with it would leave the range. */
 LLVMValueRef complex_divide(const ScalarCall *c)
 {
-    return result(c, divide(c->k, operand(c, 0), operand(c, 1)));
+    Kernel *k = c->k;
+    Pair a = operand(c, 0), b = operand(c, 1);
+    LLVMValueRef most = largest(k, a), most_b = largest(k, b), one = f_number(most, 1);
+    LLVMValueRef far = f_number(most, is_f64(most) ? 0x1p512 : 0x1p64);
+    LLVMValueRef less = f_number(most, is_f64(most) ? 0x1p-512 : 0x1p-64);
+    LLVMValueRef is_large = f_compare(k, LLVMRealOGT, most, far);
+    LLVMValueRef is_small = f_compare(k, LLVMRealOLT, most, less);
+    LLVMValueRef by_inf = is_infinite(k, most_b), scale = inverse_scale(k, most_b);
+    LLVMValueRef down = choose(k, is_small, less, one),
+                 up = choose(k, is_large, far, one);
+    Pair n = times_real(k, a, choose(k, is_large, less, choose(k, is_small, far, one)));
+    Pair s = choose_pair(k, by_inf, boxed(k, b), times_real(k, b, scale));
+    LLVMValueRef size = square(k, s);
+    Pair r = over_real(k, conjugate_product(k, n, s), size);
+    down = choose(k, by_inf, f_number(most, 0), f_mul(k, scale, down));
+    r = times_real(k, times_real(k, r, down), up);
+
+    LLVMValueRef inf = f_number(most, (double)INFINITY);
+    Pair over_zero = times_real(k, a, f_copysign(k, inf, b.re));
+    r = choose_pair(k, is_equal(k, size, 0), over_zero, r);
+    Pair infinite = times_real(k, conjugate_product(k, boxed(k, a), b), inf);
+    LLVMValueRef is_inf =
+        both(k, is_infinite(k, most),
+             LLVMBuildNot(k->builder, either(k, by_inf, is_equal(k, size, 0)), ""));
+    return result(c, choose_pair(k, is_inf, infinite, r));
+}
+
+/* By the conjugate, which keeps the sign of a part that is 0. */
+static Pair reciprocal(Kernel *k, Pair z)
+{
+    LLVMValueRef most = largest(k, z), scale = inverse_scale(k, most);
+    LLVMValueRef zero = f_number(most, 0), inf = f_number(most, (double)INFINITY);
+    Pair s = times_real(k, z, scale), conjugate = {s.re, f_neg(k, s.im)};
+    Pair r = times_real(k, over_real(k, conjugate, square(k, s)), scale);
+    Pair none = {f_copysign(k, zero, z.re), f_copysign(k, zero, f_neg(k, z.im))};
+    r.re = choose(k, is_equal(k, most, 0), inf, r.re);
+    return choose_pair(k, is_infinite(k, most), none, r);
 }
 
 LLVMValueRef complex_abs(const ScalarCall *c)
@@ -214,8 +255,9 @@ LLVMValueRef complex_sign(const ScalarCall *c)
 {
     Kernel *k = c->k;
     Pair z = operand(c, 0);
-    LLVMValueRef size = hypotenuse(k, z);
-    Pair unit = {f_div(k, z.re, size), f_div(k, z.im, size)};
+    Pair s = times_real(k, z, inverse_scale(k, largest(k, z)));
+    LLVMValueRef size = f_intrinsic(k, "sqrt", square(k, s));
+    Pair unit = over_real(k, s, size);
     return result(c, choose_pair(k, is_equal(k, size, 0), z, unit));
 }
 
@@ -244,37 +286,49 @@ LLVMValueRef complex_compare(const ScalarCall *c)
 /* t = sqrt((|x| + |z|) / 2) is the larger part, |y| / 2t the other. */
 static Pair square_root(Kernel *k, Pair z)
 {
-    LLVMValueRef x = z.re, y = z.im, one = f_number(x, 1);
-    LLVMValueRef largest = f_intrinsic2(k, "maxnum", f_abs(k, x), f_abs(k, y));
-    LLVMValueRef limit = f_number(x, is_f64(x) ? 0x1p1020 : 0x1p124);
-    LLVMValueRef is_huge = f_compare(k, LLVMRealOGT, largest, limit);
-    LLVMValueRef scale = choose(k, is_huge, f_number(x, 0.0625), one);
-    Pair s = {f_mul(k, x, scale), f_mul(k, y, scale)};
+    LLVMValueRef x = z.re, y = z.im, one = f_number(x, 1), most = largest(k, z);
+    bool wide = is_f64(x);
+    LLVMValueRef above = f_number(x, wide ? 0x1p1020 : 0x1p124);
+    LLVMValueRef below = f_number(x, wide ? 0x1p-900 : 0x1p-100);
+    LLVMValueRef is_huge = f_compare(k, LLVMRealOGT, most, above);
+    LLVMValueRef is_tiny = f_compare(k, LLVMRealOLT, most, below);
+    LLVMValueRef up = choose(k, is_tiny, f_number(x, wide ? 0x1p108 : 0x1p48), one);
+    LLVMValueRef down = choose(k, is_tiny, f_number(x, wide ? 0x1p-54 : 0x1p-24), one);
+    Pair s = times_real(k, z, choose(k, is_huge, f_number(x, 0.0625), up));
     LLVMValueRef t = f_add(k, f_abs(k, s.re), hypotenuse(k, s));
     t = f_intrinsic(k, "sqrt", scaled(k, t, 0.5));
-    t = f_mul(k, t, choose(k, is_huge, f_number(x, 4), one));
+    t = f_mul(k, t, choose(k, is_huge, f_number(x, 4), down));
     LLVMValueRef small = f_div(k, f_abs(k, y), scaled(k, t, 2));
     LLVMValueRef is_right = f_compare(k, LLVMRealOGE, x, f_number(x, 0));
     Pair r = {choose(k, is_right, t, small), choose(k, is_right, small, t)};
     r.im = f_copysign(k, r.im, y);
     Pair origin = {f_number(x, 0), y}, infinite = {f_number(x, (double)INFINITY), y};
-    r = choose_pair(k, is_equal(k, largest, 0), origin, r);
-    LLVMValueRef is_nan = f_compare(k, LLVMRealUNO, x, y);
+    r = choose_pair(k, is_equal(k, most, 0), origin, r);
+    LLVMValueRef is_lost = f_compare(k, LLVMRealUNO, x, y);
     Pair lost = {f_add(k, x, y), f_add(k, x, y)};
-    r = choose_pair(k, both(k, is_nan, LLVMBuildNot(k->builder, is_infinite(k, x), "")),
+    r = choose_pair(k, both(k, is_lost, LLVMBuildNot(k->builder, is_infinite(k, x), "")),
                     lost, r);
     return choose_pair(k, is_infinite(k, y), infinite, r);
+}
+
+/* cos y, but 1 where that is no number and x infinite: infinite parts stay so, and those of e^-inf 0. */
+static LLVMValueRef cosine_beside(Kernel *k, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef cosine = scalar_math(k, "cos", y);
+    LLVMValueRef is_lost = both(k, is_infinite(k, x), is_nan(k, cosine));
+    return choose(k, is_lost, f_number(x, 1), cosine);
 }
 
 static Pair exponential(Kernel *k, Pair z)
 {
     LLVMValueRef half =
         scalar_math(k, "exp", scaled(k, z.re, 0.5)); /* no early overflow */
-    LLVMValueRef re = f_mul(k, f_mul(k, half, scalar_math(k, "cos", z.im)), half);
-    LLVMValueRef im = times_or_zero(k, half, scalar_math(k, "sin", z.im));
-    im = times_or_zero(k, half, im);
-    LLVMValueRef vanishes = is_equal(k, half, 0), zero = f_number(z.re, 0);
-    return (Pair){choose(k, vanishes, zero, re), choose(k, vanishes, zero, im)};
+    LLVMValueRef re = f_mul(k, half, cosine_beside(k, z.re, z.im));
+    LLVMValueRef sine = scalar_math(k, "sin", z.im);
+    LLVMValueRef vanishes = is_equal(k, z.re, (double)-INFINITY);
+    sine = choose(k, both(k, vanishes, is_nan(k, sine)), f_number(sine, 0), sine);
+    LLVMValueRef im = times_or_zero(k, half, times_or_zero(k, half, sine));
+    return (Pair){f_mul(k, re, half), im};
 }
 
 /* log of |z|: of the larger part, and of sqrt(1 + ratio^2). */
@@ -302,9 +356,7 @@ LLVMValueRef complex_sqrt(const ScalarCall *c)
 
 LLVMValueRef complex_rsqrt(const ScalarCall *c)
 {
-    Pair root = square_root(c->k, operand(c, 0));
-    Pair one = {f_number(root.re, 1), f_number(root.re, 0)};
-    return result(c, divide(c->k, one, root));
+    return result(c, reciprocal(c->k, square_root(c->k, operand(c, 0))));
 }
 
 LLVMValueRef complex_exponential(const ScalarCall *c)
@@ -312,17 +364,19 @@ LLVMValueRef complex_exponential(const ScalarCall *c)
     return result(c, exponential(c->k, operand(c, 0)));
 }
 
-/* e^x cos y - 1 = (e^x - 1) cos y - 2 sin^2(y / 2) */
+/* e^x cos y - 1 = (e^x - 1) cos y - 2 sin^2(y / 2); of a large e^x, or none, nothing cancels. */
 LLVMValueRef complex_exponential_minus_one(const ScalarCall *c)
 {
     Kernel *k = c->k;
-    Pair z = operand(c, 0);
+    Pair z = operand(c, 0), e = exponential(k, z);
     LLVMValueRef half = scalar_math(k, "sin", scaled(k, z.im, 0.5));
     LLVMValueRef grown = scalar_math(k, "expm1", z.re);
     LLVMValueRef re = f_sub(k, f_mul(k, grown, scalar_math(k, "cos", z.im)),
                             scaled(k, f_mul(k, half, half), 2));
-    Pair r = {choose(k, is_equal(k, z.im, 0), grown, re), exponential(k, z).im};
-    return result(c, r);
+    re = choose(k, is_equal(k, z.im, 0), grown, re);
+    LLVMValueRef limit = f_number(re, is_f64(re) ? 40 : 20);
+    LLVMValueRef is_far = f_compare(k, LLVMRealOGT, f_abs(k, z.re), limit);
+    return result(c, (Pair){choose(k, is_far, plus(k, e.re, -1), re), e.im});
 }
 
 LLVMValueRef complex_log(const ScalarCall *c)
@@ -346,59 +400,105 @@ LLVMValueRef complex_log_plus_one(const ScalarCall *c)
     return result(c, r);
 }
 
+/* 1 / (1 + e^-z) = e^z / (1 + e^z), of which one's exponential does not overflow. */
 LLVMValueRef complex_logistic(const ScalarCall *c)
 {
     Kernel *k = c->k;
-    Pair z = exponential(k, negative(k, operand(c, 0)));
-    Pair one = {f_number(z.re, 1), f_number(z.re, 0)};
-    return result(c, divide(k, one, one_plus(k, z)));
+    Pair z = operand(c, 0);
+    LLVMValueRef is_left = f_compare(k, LLVMRealOLT, z.re, f_number(z.re, 0));
+    Pair e = exponential(k, choose_pair(k, is_left, z, negative(k, z)));
+    Pair sum = one_plus(k, e), conjugate = {sum.re, f_neg(k, sum.im)};
+    Pair n = choose_pair(k, is_left, conjugate_product(k, e, sum), conjugate);
+    return result(c, over_real(k, n, square(k, sum)));
 }
 
-/* 0^0 = 1, 0^w = 0 for real w > 0 and NaN for others, else z^w = e^(w log z). */
+/* z^0 = 1, 0^w = 0 for real w > 0 and NaN for others, else z^w = e^(w log z). A real w multiplies each part: 0 times an
+ * infinite one would be NaN. */
 LLVMValueRef complex_power(const ScalarCall *c)
 {
     Kernel *k = c->k;
-    Pair z = operand(c, 0), w = operand(c, 1);
-    Pair r = exponential(k, multiply(k, w, logarithm(k, z)));
+    Pair z = operand(c, 0), w = operand(c, 1), l = logarithm(k, z);
     LLVMValueRef zero = f_number(z.re, 0), one = f_number(z.re, 1);
+    LLVMValueRef nan = f_number(z.re, (double)NAN), is_real = is_equal(k, w.im, 0);
+    Pair r = exponential(
+        k, choose_pair(k, is_real, times_real(k, l, w.re), multiply(k, w, l)));
+    LLVMValueRef is_positive = both(k, is_real, f_compare(k, LLVMRealOGT, w.re, zero));
+    LLVMValueRef of_zero = choose(k, is_positive, zero, nan);
     LLVMValueRef is_zero = both(k, is_equal(k, z.re, 0), is_equal(k, z.im, 0));
-    LLVMValueRef is_real =
-        both(k, is_equal(k, w.im, 0), f_compare(k, LLVMRealOGE, w.re, zero));
-    LLVMValueRef nan = f_number(z.re, (double)NAN);
-    Pair simple = {choose(k, is_equal(k, w.re, 0), one, zero), zero};
-    simple = choose_pair(k, is_real, simple, (Pair){nan, nan});
-    return result(c, choose_pair(k, is_zero, simple, r));
+    r = choose_pair(k, is_zero, (Pair){of_zero, of_zero}, r);
+    LLVMValueRef is_one = both(k, is_real, is_equal(k, w.re, 0));
+    return result(c, choose_pair(k, is_one, (Pair){one, zero}, r));
 }
 
 /* -- hyperbolic and trigonometric functions: f(z) = g(i z) / i -- */
 
+/* cosh x and sinh x over growth^2, which is 1 but for a large |x|: their products with what is small need not overflow,
+ * and those with 0 are 0. */
+typedef struct Hyperbolic {
+    LLVMValueRef c, s, growth;
+} Hyperbolic;
+
+/* cosh x where sinh x = s, which is cheaper than the function. */
+static LLVMValueRef cosine_of_sine(Kernel *k, LLVMValueRef s)
+{
+    return f_intrinsic(k, "sqrt", plus(k, f_mul(k, s, s), 1));
+}
+
+static Hyperbolic hyperbolic(Kernel *k, LLVMValueRef x)
+{
+    LLVMValueRef limit = f_number(x, is_f64(x) ? 709 : 88), size = f_abs(k, x);
+    LLVMValueRef near = f_intrinsic2(k, "minimum", size, limit);
+    LLVMValueRef rest = scaled(k, f_sub(k, size, near), 0.5);
+    LLVMValueRef growth = scalar_math(k, "exp", f_intrinsic2(k, "minnum", rest, limit));
+    LLVMValueRef sine = scalar_math(k, "sinh", f_copysign(k, near, x));
+    LLVMValueRef magnitude = f_abs(k, sine), root = cosine_of_sine(k, sine);
+    LLVMValueRef is_large = f_compare(k, LLVMRealOGT, magnitude, f_number(x, 0x1p32));
+    return (Hyperbolic){choose(k, is_large, magnitude, root), sine, growth};
+}
+
+static Pair grown(Kernel *k, Pair z, const Hyperbolic *h)
+{
+    return times_real(k, times_real(k, z, h->growth), h->growth);
+}
+
+/* x y, but 0 where one of them is that and the other NaN. */
+static LLVMValueRef product_or_zero(Kernel *k, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef zero = choose(k, is_equal(k, x, 0), x, y), r = f_mul(k, x, y);
+    return choose(k, both(k, is_nan(k, r), is_equal(k, zero, 0)), zero, r);
+}
+
 static Pair hyperbolic_sine(Kernel *k, Pair z)
 {
-    LLVMValueRef c = scalar_math(k, "cosh", z.re), s = scalar_math(k, "sinh", z.re);
-    return (Pair){times_or_zero(k, scalar_math(k, "cos", z.im), s),
-                  times_or_zero(k, c, scalar_math(k, "sin", z.im))};
+    Hyperbolic h = hyperbolic(k, z.re);
+    Pair r = {product_or_zero(k, cosine_beside(k, z.re, z.im), h.s),
+              times_or_zero(k, h.c, scalar_math(k, "sin", z.im))};
+    return grown(k, r, &h);
 }
 
 static Pair hyperbolic_cosine(Kernel *k, Pair z)
 {
-    LLVMValueRef c = scalar_math(k, "cosh", z.re), s = scalar_math(k, "sinh", z.re);
-    LLVMValueRef im = times_or_zero(k, s, scalar_math(k, "sin", z.im));
-    im = choose(k, is_equal(k, s, 0), f_number(s, 0), im);
-    return (Pair){f_mul(k, c, scalar_math(k, "cos", z.im)), im};
+    Hyperbolic h = hyperbolic(k, z.re);
+    Pair r = {f_mul(k, h.c, cosine_beside(k, z.re, z.im)),
+              product_or_zero(k, h.s, scalar_math(k, "sin", z.im))};
+    return grown(k, r, &h);
 }
 
 /* With t = tan y, s = sinh x, b = 1 + t^2: (b s cosh x + i t) / (1 + b s^2). Beyond the limit
- * the real part is 1 and the imaginary part vanishes. */
+ * the real part is 1 and the imaginary part vanishes, whatever y is. */
 static Pair hyperbolic_tangent(Kernel *k, Pair z)
 {
     LLVMValueRef limit = f_number(z.re, is_f64(z.re) ? 40 : 20);
     LLVMValueRef x = f_intrinsic2(k, "minimum", f_abs(k, z.re), limit);
     x = f_copysign(k, x, z.re);
     LLVMValueRef t = scalar_math(k, "tan", z.im), s = scalar_math(k, "sinh", x);
+    LLVMValueRef is_lost = both(k, is_infinite(k, z.re), is_nan(k, t));
+    t = choose(k, is_lost, f_number(t, 0), t);
     LLVMValueRef b = plus(k, f_mul(k, t, t), 1);
     LLVMValueRef bs = f_mul(k, b, s), size = plus(k, f_mul(k, bs, s), 1);
-    LLVMValueRef re = f_div(k, f_mul(k, bs, scalar_math(k, "cosh", x)), size);
-    return (Pair){re, f_div(k, t, size)};
+    LLVMValueRef re = f_div(k, f_mul(k, bs, cosine_of_sine(k, s)), size);
+    return (Pair){choose(k, is_equal(k, z.re, 0), z.re, re),
+                  choose(k, is_equal(k, z.im, 0), z.im, f_div(k, t, size))};
 }
 
 LLVMValueRef complex_sinh(const ScalarCall *c)
@@ -497,14 +597,48 @@ LLVMValueRef complex_atanh(const ScalarCall *c)
     return result(c, (Pair){f_copysign(k, re, z.re), scaled(k, im, 0.5)});
 }
 
-/* The angle of (b, a), continued: log((b + i a) / sqrt(a^2 + b^2)) / i */
+/* The angle w of (b, a), continued: log((b + i a) / sqrt(a^2 + b^2)) / i. With s = sqrt(a^2 + b^2), cos w = b / s and sin
+ * w = a / s. Of p = b + i a and q = b - i a, |e^(i w)|^2 = |p| / |q|, |p|^2 - |q|^2 = 4 cross, and p q = a^2 + b^2, whose
+ * imaginary part is also 2 (x y + u v): the sum with the smaller terms loses less. Infinite parts count as 1 and others
+ * then as 0, as in atan2 of real numbers. */
 LLVMValueRef complex_atan2(const ScalarCall *c)
 {
     Kernel *k = c->k;
     Pair a = operand(c, 0), b = operand(c, 1);
-    Pair aa = multiply(k, a, a), bb = multiply(k, b, b);
-    Pair sum = {f_add(k, aa.re, bb.re), f_add(k, aa.im, bb.im)}, ia = times_i(k, a);
-    Pair along = {f_add(k, b.re, ia.re), f_add(k, b.im, ia.im)};
-    Pair ratio = divide(k, along, square_root(k, sum));
-    return result(c, over_i(k, logarithm(k, ratio)));
+    LLVMValueRef is_lost = either(k, f_compare(k, LLVMRealUNO, a.re, a.im),
+                                  f_compare(k, LLVMRealUNO, b.re, b.im));
+    LLVMValueRef most = f_intrinsic2(k, "maxnum", largest(k, a), largest(k, b));
+    LLVMValueRef is_inf = is_infinite(k, most), scale = moderate_scale(k, most);
+    a = choose_pair(k, is_inf, boxed(k, a), times_real(k, a, scale));
+    b = choose_pair(k, is_inf, boxed(k, b), times_real(k, b, scale));
+    Pair p = {f_sub(k, b.re, a.im), f_add(k, b.im, a.re)};
+    Pair q = {f_add(k, b.re, a.im), f_sub(k, b.im, a.re)};
+    Pair product = multiply(k, p, q);
+    LLVMValueRef terms[] = {f_mul(k, p.re, q.im), f_mul(k, p.im, q.re),
+                            f_mul(k, a.re, a.im), f_mul(k, b.re, b.im)};
+    LLVMValueRef sizes[4];
+    for (unsigned i = 0; i < 4; i++)
+        sizes[i] = f_abs(k, terms[i]);
+    LLVMValueRef loses_less = f_compare(k, LLVMRealOLE, f_add(k, sizes[2], sizes[3]),
+                                        f_add(k, sizes[0], sizes[1]));
+    LLVMValueRef twice = scaled(k, f_add(k, terms[2], terms[3]), 2);
+    product.im = choose(k, loses_less, twice, product.im);
+    Pair s = square_root(k, product);
+    LLVMValueRef re = scalar_math2(k, "atan2", conjugate_product(k, a, s).re,
+                                   conjugate_product(k, b, s).re);
+
+    LLVMValueRef cross = f_sub(k, f_mul(k, b.im, a.re), f_mul(k, b.re, a.im));
+    LLVMValueRef p_size = hypotenuse(k, p), q_size = hypotenuse(k, q);
+    LLVMValueRef least = f_intrinsic2(k, "minnum", p_size, q_size);
+    LLVMValueRef other = f_intrinsic2(k, "maxnum", p_size, q_size);
+    LLVMValueRef wide =
+        f_sub(k, scalar_math(k, "log", other), scalar_math(k, "log", least));
+    LLVMValueRef near = f_div(k, f_div(k, f_abs(k, cross), least), least);
+    near = scaled(k, scalar_math(k, "log1p", scaled(k, near, 4)), 0.5);
+    LLVMValueRef is_wide = f_compare(k, LLVMRealOLT, least, scaled(k, other, 0x1p-20));
+    LLVMValueRef im = scaled(k, choose(k, is_wide, wide, near), 0.5);
+    im = choose(k, f_compare(k, LLVMRealOGT, cross, f_number(im, 0)), f_neg(k, im), im);
+    LLVMValueRef nan = f_number(im, (double)NAN);
+    return result(c, choose_pair(k, either(k, is_lost, is_nan(k, im)), (Pair){nan, nan},
+                                 (Pair){re, im}));
 }
