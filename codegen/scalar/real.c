@@ -247,11 +247,6 @@ LLVMValueRef scalar_total_key(Kernel *k, LLVMValueRef x, DType t)
         key = LLVMBuildSub(b, key, signs, "");
         key = choose(k, i_compare(k, LLVMIntEQ, bits, lowest), lowest, key);
     }
-    if (f->special == SPECIAL_IEEE && f->bits == 8) { /* their NaNs have no payload */
-        int64_t nan = (INT64_C(0x7f) >> f->mantissa_bits << f->mantissa_bits) + 1;
-        key = f_intrinsic2(k, "smin", key, i_number(key, nan));
-        key = f_intrinsic2(k, "smax", key, i_number(key, -1 - nan));
-    }
     return key;
 }
 

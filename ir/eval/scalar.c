@@ -36,11 +36,13 @@ static void through_f32(void *out, const void *const *in, size_t n, const Scalar
     }
 }
 
-/* f16, bf16. The total order is that of the bits, also among NaNs: widening would make them quiet. */
-static void compare_halves(void *out, const void *const *in, size_t n,
+/* f16, bf16, f8..., f4. The total order is that of the bits, also among NaNs, of which widening keeps the sign alone:
+ * numbers of that order are compared, as the bits of positive floats. */
+static void compare_narrow(void *out, const void *const *in, size_t n,
                            const ScalarKernel *k)
 {
     uint32_t wide[2][BLOCK];
+    size_t step = dtype_storage_bytes(k->in);
     if (!k->total_order) {
         through_f32(out, in, n, k);
         return;
@@ -49,9 +51,9 @@ static void compare_halves(void *out, const void *const *in, size_t n,
         size_t count = n - done < BLOCK ? n - done : BLOCK;
         const void *rows[2] = {wide[0], wide[1]};
         for (uint32_t j = 0; j < 2; j++) {
-            const uint16_t *from = in[j];
+            const char *from = (const char *)in[j] + done * step;
             for (size_t i = 0; i < count; i++)
-                wide[j][i] = (uint32_t)from[done + i] << 16;
+                wide[j][i] = (uint32_t)number_rank(k->in, from + i * step);
         }
         k->inner((char *)out + done, rows, count, k);
     }
@@ -361,8 +363,8 @@ static void choose_float(OpCode op, DType in, bool exact, ScalarKernel *k)
         fn = rows_float(op, wide);
     k->run = small && fn != NULL ? through_f32 : fn;
     k->inner = small ? fn : NULL;
-    if (op == OP_COMPARE && dtype_is_half(in))
-        k->run = compare_halves;
+    if (op == OP_COMPARE && small)
+        k->run = compare_narrow;
 }
 
 static void choose_int(OpCode op, DType in, ScalarKernel *k)

@@ -12,33 +12,6 @@
 
 /* -- by radix ----------------------------------------------------------------------- */
 
-/* A number that orders like the element: unsigned, floats in total order. */
-static uint64_t order_key(DType t, const void *element, bool zeros_equal)
-{
-    uint64_t bits = number_load(t, element);
-    uint32_t width = dtype_info[t].bits;
-    if (t == DT_PRED || dtype_is_unsigned(t))
-        return bits;
-    uint64_t mask = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1;
-    uint64_t sign = (uint64_t)1 << (width - 1);
-    bits &= mask;
-    if (!dtype_is_float(t))
-        return bits ^ sign;
-    if (dtype_info[t].special == SPECIAL_E8M0) /* no sign */
-        return bits;
-    if (dtype_info[t].special ==
-        SPECIAL_FNUZ) /* the code of -0 is -NaN, below all others */
-        return bits == sign ? 0 : ((bits & sign) != 0 ? ~bits & mask : bits | sign) + 1;
-    if (zeros_equal && bits == sign)
-        bits = 0;
-    uint64_t infinity = (sign - 1) >> dtype_info[t].mantissa_bits
-                                          << dtype_info[t].mantissa_bits;
-    if (dtype_info[t].special == SPECIAL_IEEE && width == 8 &&
-        (bits & ~sign) > infinity) /* their NaNs have no payload */
-        bits = (bits & sign) | (infinity + 1);
-    return (bits & sign) != 0 ? ~bits & mask : bits | sign;
-}
-
 typedef struct Keyed {
     uint64_t key;
     int64_t index;
@@ -218,7 +191,7 @@ static int64_t simple_key(const Instruction *inst, const Value *const *operands,
                 return -1;
     }
     *larger = (direction == DIRECTION_GT) != (a > b);
-    *zeros_equal = !total;
+    *zeros_equal = dtype_is_float(t) && !total;
     return a / 2;
 }
 
@@ -226,12 +199,14 @@ static int64_t *sort_by_key(EvalCall *call, const Rows *r, DType t, const char *
                             bool larger, bool zeros_equal)
 {
     size_t n = (size_t)r->n, size = dtype_info[t].storage;
+    uint64_t minus_zero = ((uint64_t)1 << (dtype_info[t].bits - 1)) - 1;
     Keyed *a = eval_temp(call, n, sizeof *a), *b = eval_temp(call, n, sizeof *b);
     int64_t *order = eval_temp(call, (size_t)(r->rows * r->n), sizeof *order);
     for (int64_t row = 0; row < r->rows; row++) {
         int64_t first = row * r->n;
         for (size_t i = 0; i < n; i++) {
-            uint64_t key = order_key(t, keys + ((size_t)first + i) * size, zeros_equal);
+            uint64_t key = number_rank(t, keys + ((size_t)first + i) * size);
+            key += zeros_equal && key == minus_zero;
             a[i] = (Keyed){larger ? ~key : key, first + (int64_t)i};
         }
         const Keyed *sorted = radix_sort(a, b, n);
@@ -316,7 +291,7 @@ void topk_rows(EvalCall *call, const Value *x, bool largest, Value *values,
     for (int64_t row = 0; n > 0 && row < x->count / n; row++) {
         const char *in = (const char *)x->data + (size_t)(row * n) * size;
         for (int64_t i = 0; i < n; i++) {
-            uint64_t key = order_key(t, in + (size_t)i * size, false);
+            uint64_t key = number_rank(t, in + (size_t)i * size);
             a[i] = (Keyed){largest ? ~key : key, i};
         }
         const Keyed *sorted = radix_sort(a, b, (size_t)n);

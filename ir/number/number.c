@@ -477,6 +477,26 @@ bool number_is_nan(DType t, const void *element)
         number_to_double(t, number_load(t, element))); /* 0 of what is no float */
 }
 
+uint64_t number_rank(DType t, const void *element)
+{
+    uint64_t bits = number_load(t, element);
+    uint32_t width = dtype_info[t].bits;
+    DTypeClass class = dtype_info[t].class;
+    if (class == DTC_PRED || class == DTC_UINT)
+        return bits;
+    uint64_t mask = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1;
+    uint64_t sign = (uint64_t)1 << (width - 1);
+    bits &= mask;
+    if (class != DTC_FLOAT)
+        return bits ^ sign;
+    if (dtype_info[t].special == SPECIAL_E8M0) /* no sign */
+        return bits;
+    if (dtype_info[t].special ==
+        SPECIAL_FNUZ) /* the code of -0 is -NaN, below all others */
+        return bits == sign ? 0 : ((bits & sign) != 0 ? ~bits & mask : bits | sign) + 1;
+    return (bits & sign) != 0 ? ~bits & mask : bits | sign;
+}
+
 /* --- Limits --- */
 
 double number_max_finite(DType t)

@@ -102,6 +102,10 @@ void number_set_complex(DType t, void *element, double re, double im);
 bool number_is_nan(DType t,
                    const void *element); /* complex: either component; ints: false */
 
+/* A number that orders like the element, of no complex type. Floats: the total order, which is that of their bits, NaN's
+ * too. */
+uint64_t number_rank(DType t, const void *element);
+
 /* Values every type has; written in storage form. Lowest and highest are what max and min
  * reductions start from: infinities where the format has them. Complex: component-wise. */
 void number_lowest(DType t, void *element);
