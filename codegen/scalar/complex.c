@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+static const double HALF_PI = 1.5707963267948966, LOG_TWO = 0.6931471805599453;
+
 typedef struct Pair {
     LLVMValueRef re, im;
 } Pair;
@@ -535,12 +537,52 @@ LLVMValueRef complex_tan(const ScalarCall *c)
 
 /* -- their inverses -- */
 
+/* z, divided by a power of two where it is so large that 1 vanishes beside it, and what that takes from log |z|. An infinite
+ * part counts as 1, others then as 0. */
+typedef struct Near {
+    Pair z;
+    LLVMValueRef taken;
+} Near;
+
+static Near nearer(Kernel *k, Pair z)
+{
+    bool wide = is_f64(z.re);
+    LLVMValueRef most = largest(k, z), is_inf = is_infinite(k, most);
+    LLVMValueRef limit = f_number(most, wide ? 0x1p1000 : 0x1p100);
+    LLVMValueRef is_far = f_compare(k, LLVMRealOGT, most, limit);
+    LLVMValueRef one = f_number(most, 1), zero = f_number(most, 0);
+    LLVMValueRef taken = f_number(most, (wide ? 900 : 80) * LOG_TWO);
+    Pair far = times_real(k, boxed(k, z), limit);
+    Pair r = times_real(
+        k, z, choose(k, is_far, f_number(most, wide ? 0x1p-900 : 0x1p-80), one));
+    LLVMValueRef inf = f_number(most, (double)INFINITY);
+    return (Near){choose_pair(k, is_inf, far, r),
+                  choose(k, is_inf, inf, choose(k, is_far, taken, zero))};
+}
+
+/* asinh x of what is nearer. */
+static LLVMValueRef arc_beyond(Kernel *k, LLVMValueRef x, LLVMValueRef taken)
+{
+    return f_add(k, scalar_math(k, "asinh", x), f_copysign(k, taken, x));
+}
+
+/* The angle where a part of z is NaN: `known` for a real part of 0. */
+static LLVMValueRef angle_or_nan(Kernel *k, Pair z, LLVMValueRef angle,
+                                 LLVMValueRef known)
+{
+    LLVMValueRef nan = f_number(angle, (double)NAN);
+    LLVMValueRef lost = choose(k, is_equal(k, z.re, 0), known, nan);
+    return choose(k, f_compare(k, LLVMRealUNO, z.re, z.im), lost, angle);
+}
+
 static Pair arc_sine(Kernel *k, Pair z)
 {
-    Pair m = square_root(k, one_minus(k, z)), p = square_root(k, one_plus(k, z));
+    Near n = nearer(k, z);
+    Pair m = square_root(k, one_minus(k, n.z)), p = square_root(k, one_plus(k, n.z));
     LLVMValueRef across = f_sub(k, f_mul(k, m.re, p.re), f_mul(k, m.im, p.im));
     LLVMValueRef along = f_sub(k, f_mul(k, m.re, p.im), f_mul(k, m.im, p.re));
-    return (Pair){scalar_math2(k, "atan2", z.re, across), scalar_math(k, "asinh", along)};
+    LLVMValueRef angle = scalar_math2(k, "atan2", n.z.re, across);
+    return (Pair){angle_or_nan(k, z, angle, z.re), arc_beyond(k, along, n.taken)};
 }
 
 LLVMValueRef complex_asin(const ScalarCall *c)
@@ -558,43 +600,60 @@ LLVMValueRef complex_acos(const ScalarCall *c)
 {
     Kernel *k = c->k;
     Pair z = operand(c, 0);
-    Pair m = square_root(k, one_minus(k, z)), p = square_root(k, one_plus(k, z));
+    Near n = nearer(k, z);
+    Pair m = square_root(k, one_minus(k, n.z)), p = square_root(k, one_plus(k, n.z));
     LLVMValueRef along = f_sub(k, f_mul(k, p.re, m.im), f_mul(k, p.im, m.re));
-    Pair r = {scaled(k, scalar_math2(k, "atan2", m.re, p.re), 2),
-              scalar_math(k, "asinh", along)};
-    return result(c, r);
+    LLVMValueRef angle = scaled(k, scalar_math2(k, "atan2", m.re, p.re), 2);
+    angle = angle_or_nan(k, z, angle, f_number(angle, HALF_PI));
+    return result(c, (Pair){angle, arc_beyond(k, along, n.taken)});
 }
 
 LLVMValueRef complex_acosh(const ScalarCall *c)
 {
     Kernel *k = c->k;
-    Pair z = operand(c, 0), less = {plus(k, z.re, -1), z.im};
-    Pair m = square_root(k, less), p = square_root(k, one_plus(k, z));
+    Pair z = operand(c, 0);
+    Near n = nearer(k, z);
+    Pair less = {plus(k, n.z.re, -1), n.z.im};
+    Pair m = square_root(k, less), p = square_root(k, one_plus(k, n.z));
     LLVMValueRef along = f_add(k, f_mul(k, m.re, p.re), f_mul(k, m.im, p.im));
-    Pair r = {scalar_math(k, "asinh", along),
-              scaled(k, scalar_math2(k, "atan2", m.im, p.re), 2)};
-    return result(c, r);
+    LLVMValueRef angle = scaled(k, scalar_math2(k, "atan2", m.im, p.re), 2);
+    angle = angle_or_nan(k, z, angle, f_number(angle, HALF_PI));
+    return result(c, (Pair){arc_beyond(k, along, n.taken), angle});
 }
 
-/* Real part: log1p(4 x / ((1 - x)^2 + y^2)) / 4 for x >= 0, and odd; imaginary part: half the
- * angle of ((1 - x)(1 + x) - y^2, 2 y). 2 y stays finite: its angle with an infinite y^2 is to be pi. */
+/* Real part: log1p(4 x / ((1 - x)^2 + y^2)) / 4 for x >= 0, and odd, log(2 / y) / 2 where the sum vanishes; imaginary part:
+ * half the angle of ((1 - x)(1 + x) - y^2, 2 y). 2 y stays finite: its angle with an infinite y^2 is to be pi. */
 LLVMValueRef complex_atanh(const ScalarCall *c)
 {
     Kernel *k = c->k;
     Pair z = operand(c, 0);
-    LLVMValueRef limit = f_number(z.re, is_f64(z.re) ? 0x1p500 : 0x1p60);
+    bool is_wide = is_f64(z.re);
+    LLVMValueRef limit = f_number(z.re, is_wide ? 0x1p500 : 0x1p60);
     LLVMValueRef x = f_intrinsic2(k, "minimum", f_abs(k, z.re), limit);
     LLVMValueRef less = f_sub(k, f_number(x, 1), x);
-    LLVMValueRef most = f_number(x, is_f64(x) ? 0x1p1000 : 0x1p120);
+    LLVMValueRef most = f_number(x, is_wide ? 0x1p1000 : 0x1p120);
     LLVMValueRef y =
         f_copysign(k, f_intrinsic2(k, "minimum", f_abs(k, z.im), most), z.im);
     LLVMValueRef square = f_mul(k, y, y);
     LLVMValueRef size = f_add(k, f_mul(k, less, less), square);
-    LLVMValueRef re = f_div(k, scaled(k, x, 4), size);
+    LLVMValueRef least = f_number(x, is_wide ? 0x1p-1000 : 0x1p-120);
+    LLVMValueRef is_pole = f_compare(k, LLVMRealOLT, size, least);
+    LLVMValueRef two = f_number(x, is_wide ? 0x1p-199 : 0x1p-29); /* over 2^taken */
+    LLVMValueRef re = f_div(k, choose(k, is_pole, two, scaled(k, x, 4)),
+                            choose(k, is_pole, f_abs(k, y), size));
     re = scaled(k, scalar_math(k, "log1p", re), 0.25);
+    double taken = (is_wide ? 200 : 30) * LOG_TWO;
+    LLVMValueRef of_pole = scaled(k, plus(k, scaled(k, re, 4), taken), 0.5);
+    re = choose(k, is_pole, of_pole, re);
     LLVMValueRef across = f_sub(k, f_mul(k, less, plus(k, x, 1)), square);
-    LLVMValueRef im = scalar_math2(k, "atan2", scaled(k, y, 2), across);
-    return result(c, (Pair){f_copysign(k, re, z.re), scaled(k, im, 0.5)});
+    LLVMValueRef im = scaled(k, scalar_math2(k, "atan2", scaled(k, y, 2), across), 0.5);
+
+    LLVMValueRef is_lost = f_compare(k, LLVMRealUNO, z.re, z.im);
+    LLVMValueRef by_y = both(k, is_lost, is_infinite(k, z.im));
+    LLVMValueRef by_x = either(k, is_equal(k, z.re, 0), is_infinite(k, z.re));
+    re = choose(k, either(k, by_y, both(k, is_lost, by_x)), f_number(x, 0), re);
+    im = choose(k, by_y, f_copysign(k, f_number(x, HALF_PI), z.im), im);
+    return result(c, (Pair){f_copysign(k, re, z.re), im});
 }
 
 /* The angle w of (b, a), continued: log((b + i a) / sqrt(a^2 + b^2)) / i. With s = sqrt(a^2 + b^2), cos w = b / s and sin
