@@ -118,6 +118,8 @@ LLVMValueRef complex_subtract(const ScalarCall *c)
     return result(c, (Pair){f_sub(c->k, a.re, b.re), f_sub(c->k, a.im, b.im)});
 }
 
+/* The plain formula, as in the evaluator: of infinities it is NaN. Where products beyond the range cancel, one that is
+ * contracted gives infinity and not NaN. */
 static Pair multiply(Kernel *k, Pair a, Pair b)
 {
     return (Pair){f_sub(k, f_mul(k, a.re, b.re), f_mul(k, a.im, b.im)),
@@ -402,16 +404,28 @@ LLVMValueRef complex_log_plus_one(const ScalarCall *c)
     return result(c, r);
 }
 
-/* 1 / (1 + e^-z) = e^z / (1 + e^z), of which one's exponential does not overflow. */
+/* 1 / (1 + e^-z) = e^z / (1 + e^z), of which one's exponential does not overflow. 1 + e^x cos y = (e^x - 1) cos y + 2 c^2,
+ * c = cos(y / 2), cancels nothing near a pole. Of infinite x, y does not matter. */
 LLVMValueRef complex_logistic(const ScalarCall *c)
 {
     Kernel *k = c->k;
     Pair z = operand(c, 0);
-    LLVMValueRef is_left = f_compare(k, LLVMRealOLT, z.re, f_number(z.re, 0));
-    Pair e = exponential(k, choose_pair(k, is_left, z, negative(k, z)));
-    Pair sum = one_plus(k, e), conjugate = {sum.re, f_neg(k, sum.im)};
-    Pair n = choose_pair(k, is_left, conjugate_product(k, e, sum), conjugate);
-    return result(c, over_real(k, n, square(k, sum)));
+    LLVMValueRef zero = f_number(z.re, 0), one = f_number(z.re, 1);
+    LLVMValueRef is_left = f_compare(k, LLVMRealOLT, z.re, zero);
+    Pair w = choose_pair(k, is_left, z, negative(k, z));
+    LLVMValueRef half = scaled(k, w.im, 0.5);
+    LLVMValueRef cosine = cosine_beside(k, w.re, half),
+                 sine = scalar_math(k, "sin", half);
+    sine = choose(k, both(k, is_infinite(k, w.re), is_nan(k, sine)), zero, sine);
+    LLVMValueRef twice = scaled(k, f_mul(k, cosine, cosine), 2);
+    Pair turn = {plus(k, twice, -1), scaled(k, f_mul(k, sine, cosine), 2)};
+    Pair e = times_real(k, turn, scalar_math(k, "exp", w.re));
+    LLVMValueRef lost = scalar_math(k, "expm1", w.re);
+    Pair sum = {f_add(k, f_mul(k, lost, turn.re), twice), e.im};
+    Pair n = choose_pair(k, is_left, e, (Pair){one, zero});
+    Pair r = conjugate_product(k, n, sum);
+    r.im = choose(k, is_left, r.im, f_neg(k, sum.im)); /* keeps the sign of 0 */
+    return result(c, over_real(k, r, square(k, sum)));
 }
 
 /* z^0 = 1, 0^w = 0 for real w > 0 and NaN for others, else z^w = e^(w log z). A real w multiplies each part: 0 times an
