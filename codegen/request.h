@@ -12,7 +12,9 @@ typedef struct KernelArg {
     uint32_t align;    /* bytes; a power of two, 1 if unknown */
     uint64_t bytes;    /* of the slice; an access behind them is a fault */
     bool is_read_only; /* nobody writes these bytes while the kernel runs */
-    bool is_noalias;   /* no other argument reaches bytes that this one writes */
+    /* Bytes that a thread writes are reached by no other argument and no other thread: LLVM moves accesses of them over
+     * barriers and fences. */
+    bool is_noalias;
 } KernelArg;
 
 typedef struct KernelRequest {

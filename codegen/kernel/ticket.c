@@ -1,6 +1,8 @@
 /* See ticket.h. */
 #include "codegen/kernel/ticket.h"
 
+#include "ir/base/bug.h"
+
 static LLVMValueRef is_first_thread(Kernel *k)
 {
     LLVMBuilderRef b = k->builder;
@@ -8,9 +10,17 @@ static LLVMValueRef is_first_thread(Kernel *k)
     return LLVMBuildICmp(b, LLVMIntEQ, number, gx_i32(k, 0), "");
 }
 
+/* Behind a ticket blocks read what others left: LLVM may not take a kernel's memory for the thread's own. */
+static void check_memory(const Kernel *k, uint32_t arg)
+{
+    if (k->args[arg].is_noalias)
+        bug("kernel %s: other blocks reach argument %u, which is_noalias", k->name, arg);
+}
+
 LLVMValueRef ticket_take(Kernel *k, uint32_t arg, uint32_t base)
 {
     GxIf first;
+    check_memory(k, arg);
     gx_if_begin(k, &first, is_first_thread(k));
     LLVMValueRef ticket = gx_atomic(k, GX_ATOMIC_ADD, arg, gx_i32(k, 0), gx_i32(k, 1));
     gx_store(k, GX_SHARED, gx_i32(k, base), ticket, 4);
@@ -25,6 +35,7 @@ LLVMValueRef ticket_is_last(Kernel *k, uint32_t arg, LLVMValueRef offset, uint32
     LLVMBuilderRef b = k->builder;
     LLVMValueRef most = gx_i32(k, count - 1);
     GxIf first, last;
+    check_memory(k, arg);
     gx_barrier(k); /* the fence is of all that the block's threads did */
     gx_if_begin(k, &first, is_first_thread(k));
     gx_fence(k);

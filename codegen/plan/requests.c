@@ -147,12 +147,12 @@ static const KernelDesign *design(const Variant *v, const Instruction *fusion,
     return NULL;
 }
 
+/* What blocks leave there is for others. */
 static void add_memory(const Variant *v, KernelRequest *r, FusionArgs *f, uint64_t bytes)
 {
     if (bytes == 0)
         return;
-    f->args[f->count++] =
-        (KernelArg){.align = BUFFER_ALIGNMENT, .bytes = bytes, .is_noalias = true};
+    f->args[f->count++] = (KernelArg){.align = BUFFER_ALIGNMENT, .bytes = bytes};
     r->arg_count = f->count;
     r->moved = ARENA_ARRAY(v->arena, uint64_t, f->count);
 }
@@ -294,8 +294,10 @@ void variant_add_candidates(Variant *v, const Instruction *fusion,
         if (v->plan.tunables[i].key == t.key)
             return;
     }
+    const Instruction *called = launch->fusion;
+    uint32_t arrays = called->operand_count + (uint32_t)shape_leaf_count(called->shape);
     bool shares_buffers = false;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < arrays; i++)
         shares_buffers |= !v->requests[kernel].args[i].is_noalias;
     Alternatives others = kernel_alternatives(launch->fusion, v->target, shares_buffers,
                                               v->options->candidates, v->arena);

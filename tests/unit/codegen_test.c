@@ -553,6 +553,25 @@ static Kernel *small_kernel(Fixture *f, Backend *b, const char *name)
     return kernel_create(f->hand.arena, backend_module(b), name, &arg, 1, block, grid);
 }
 
+/* What others write meanwhile is read anew behind a barrier, where the argument is not is_noalias. */
+static void a_barrier_ends_what_was_read(void **state)
+{
+    Fixture *f = *state;
+    Backend *b = backend_create(f->hand.arena, f->hand.device);
+    Kernel *k = small_kernel(f, b, "twice");
+    Target target;
+    LLVMTypeRef word = gx_int_type(k, 32);
+    LLVMValueRef first = gx_load(k, 0, gx_i32(k, 0), word, 4);
+    gx_barrier(k);
+    LLVMValueRef again = gx_load(k, 0, gx_i32(k, 0), word, 4);
+    gx_store(k, 0, gx_i32(k, 4), LLVMBuildSub(k->builder, again, first, ""), 4);
+    kernel_finish(k);
+    assert_true(target_find("sm_80", &target));
+    const char *ptx = backend_ptx(b, &k, 1, &target, f->hand.cuda.ptx);
+    assert_int_equal(count_of(ptx, "ld.global.b32"), 2);
+    backend_destroy(b);
+}
+
 /* What is said of a mistake in the kernel when it becomes PTX. */
 static const char *mistake_in(Fixture *f, Backend *b, Kernel *k)
 {
@@ -617,6 +636,7 @@ int main(void)
         cmocka_unit_test(libdevice_runs_on_the_host),
         cmocka_unit_test(a_kernel_is_the_same_beside_others),
         cmocka_unit_test(kernels_made_together_are_as_alone),
+        cmocka_unit_test(a_barrier_ends_what_was_read),
         cmocka_unit_test(a_fatal_error_is_an_escape),
         cmocka_unit_test(a_malformed_kernel_is_a_mistake),
     };

@@ -190,7 +190,7 @@ static void run_kernel(Run *c, const Target *target)
     uint64_t bytes = design.geometry.scratch_bytes;
     void *scratch = scratch_create(c, &design.geometry, &shadow);
     if (scratch != NULL) {
-        args[count] = (KernelArg){.align = 128, .bytes = bytes, .is_noalias = true};
+        args[count] = (KernelArg){.align = 128, .bytes = bytes};
         slots[count] = (uintptr_t)scratch;
         extents[count] = bytes;
         arguments[count++] = (EngineArgument){&shadow, 0, false};
