@@ -208,8 +208,10 @@ static void block_prepare(Engine *e)
     memset(e->warp_waiting, 0, sizeof e->warp_waiting);
     for (uint32_t i = 0; i < e->thread_count; i++)
         copies_forget(&e->threads[i]);
-    for (uint32_t i = 0; i < RACE_WARPS; i++)
+    for (uint32_t i = 0; i < RACE_WARPS; i++) {
         e->bank_notes[i].count = e->products[i].count = 0;
+        e->products[i].executed = 0;
+    }
     if (l->shared_bytes != 0)
         memset(e->shared, 0xff, l->shared_bytes);
     if (l->check_written)

@@ -54,6 +54,7 @@ enum { ACCESS_COPY = RACE_COPY, ACCESS_COPIED = RACE_COPIED, ACCESS_LOOK = RACE_
 enum { MOST_PRODUCTS = 16, PRODUCT_WORDS = 8 };
 typedef struct PendingProducts {
     uint32_t count;
+    uint64_t executed; /* tells apart which wgmma the warp has executed in this block */
     uint32_t words[MOST_PRODUCTS][PRODUCT_WORDS];
 } PendingProducts;
 
@@ -145,6 +146,8 @@ void warp_stmatrix(Engine *e, Thread *warp);
 void warp_wgmma(Engine *e, Thread *warp);
 void warp_wgmma_wait(Engine *e, Thread *warp);
 /* warpgroup.c: a block has ended. */
+/* Where all threads have come; false: not all warps of four executed the same wgmma. */
+bool products_meet(Engine *e);
 void products_end_block(Engine *e);
 /* Where a matrix in shared memory has a row of 16 bytes, after the checks of an access by the lane: matrix.c. */
 unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kind);

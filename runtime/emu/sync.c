@@ -83,6 +83,8 @@ static void barrier_try(Engine *e, const Thread *self)
             return;
         }
     }
+    if (!products_meet(e))
+        return;
     e->at_barrier = 0;
     for (uint32_t i = 0; i < RACE_WARPS; i++)
         banks_meet(e, i);

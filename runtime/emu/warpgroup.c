@@ -236,12 +236,22 @@ static void begin(Engine *e, Thread *warp, const uint32_t *words)
     memcpy(p->words[p->count++], words, sizeof *p->words);
 }
 
+/* FNV-1a, of words. */
+static uint64_t and_then(uint64_t executed, uint32_t word)
+{
+    return (executed ^ word) * UINT64_C(0x100000001b3);
+}
+
 void warp_wgmma(Engine *e, Thread *warp)
 {
     const uint32_t *words = warp->call.registers;
     uint32_t steps = words[1];
+    uint64_t *executed = &e->products[warp->index / LANES].executed;
     if (!form_is_good(e, warp, words[0], steps) || !lanes_agree(e, warp))
         return;
+    *executed = and_then(*executed, warp->site);
+    for (uint32_t i = 0; i < FORM_WORDS; i++)
+        *executed = and_then(*executed, words[i]);
     if ((words[0] & FORM_GOES_ON) != 0)
         begin(e, warp, words);
     else if (e->products[warp->index / LANES].count != 0)
@@ -263,8 +273,27 @@ void warp_wgmma_wait(Engine *e, Thread *warp)
     p->count = left;
 }
 
+/* PTX ISA, wgmma.mma_async, ".aligned": "all threads in the warpgroup must execute the same wgmma.mma_async instruction". */
+bool products_meet(Engine *e)
+{
+    for (uint32_t i = 0; i < RACE_WARPS; i++) {
+        uint32_t first = i - i % WARPS;
+        if (e->products[i].executed == e->products[first].executed)
+            continue;
+        finding_set(e->finding, FINDING_SYNC,
+                    "kernel %s, block (%u,%u,%u): warps %" PRIu32 " and %" PRIu32
+                    ", which are of one group of four, executed different wgmma",
+                    e->launch->name, e->ctaid[0], e->ctaid[1], e->ctaid[2], first, i);
+        e->aborted = true;
+        return false;
+    }
+    return true;
+}
+
 void products_end_block(Engine *e)
 {
+    if (!products_meet(e))
+        return;
     for (uint32_t i = 0; i < RACE_WARPS; i++) {
         if (e->products[i].count == 0)
             continue;

@@ -617,6 +617,41 @@ static void test_going(void **state)
     expect_finding(begin_going(BEGINS_MANY), FINDING_INVALID, "too many wgmma go on");
 }
 
+/* -- groups of four warps ---------------------------------------------------------------------------------------- */
+
+static enum { OTHER_SITE, OTHER_FACTOR, LEFT_OUT, BEHIND_BARRIER } apart;
+
+/* Warp 2 does not what the others do. */
+static void kernel_apart(gxemu_block *b, const void *args)
+{
+    enum { COLUMNS = 8, ODD = 2 };
+    bool is_odd = b->tid[0] / 32 == ODD;
+    uint32_t words[8 + COLUMNS / 2] = {COLUMNS, 1, 0, 1024, 128, 2048, 128, 128};
+    (void)args;
+    write_ones(b);
+    words[2] = apart == OTHER_FACTOR && is_odd ? 16 : 0;
+    if (!is_odd || apart == OTHER_FACTOR)
+        gxemu_wgmma(b, COLUMNS, words, NUMBERED(7, 1));
+    else if (apart == OTHER_SITE)
+        gxemu_wgmma(b, COLUMNS, words, NUMBERED(8, 1));
+    if (apart == BEHIND_BARRIER)
+        gxemu_barrier(b, NUMBERED(9, 1));
+    if (is_odd && apart == BEHIND_BARRIER)
+        gxemu_wgmma(b, COLUMNS, words, NUMBERED(7, 1));
+}
+
+static void test_warpgroups(void **state)
+{
+    (void)state;
+    for (int i = OTHER_SITE; i <= BEHIND_BARRIER; i++) {
+        apart = i;
+        Fixture *f = fixture_create(kernel_apart, WGMMA_THREADS, false);
+        expect_finding(f, FINDING_SYNC,
+                       "warps 0 and 2, which are of one group of four, executed "
+                       "different wgmma");
+    }
+}
+
 /* -- barriers of warps ------------------------------------------------------------------------------------------ */
 
 static struct {
@@ -763,6 +798,7 @@ int main(void)
         cmocka_unit_test(test_copy_alignment),
         cmocka_unit_test(test_fences),
         cmocka_unit_test(test_going),
+        cmocka_unit_test(test_warpgroups),
         cmocka_unit_test(test_warp_barriers),
         cmocka_unit_test(test_many_warp_barriers),
         cmocka_unit_test(test_banks),
