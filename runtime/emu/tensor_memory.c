@@ -39,7 +39,7 @@ typedef struct Column {
     uint32_t base, count;     /* of its allocation; 0: of none */
     uint32_t warp;            /* that asked for it */
     uint32_t product, issuer; /* the last that writes it; 0: none; its thread */
-    uint32_t loaded, loader;  /* the interval of its last load, the warp */
+    uint32_t loaded, loaders; /* the interval of its last load, the warps as bits */
 } Column;
 
 struct TensorMemory {
@@ -172,39 +172,33 @@ static void *shared_bytes_at(Engine *e, Thread *t, uint64_t offset, uint32_t byt
     return e->shared + offset;
 }
 
-static bool is_free(const TensorMemory *m, uint32_t first, uint32_t count)
-{
-    for (uint32_t i = first; i < first + count; i++) {
-        if (m->columns[i].count != 0)
-            return false;
-    }
-    return true;
-}
-
-/* The last columns that are free: nobody may rely on where they are. */
+/* The last columns: nobody may rely on where they are. gx.tensor.alloc gives the block's right to ask back at once
+ * (tcgen05.relinquish_alloc_permit), so that other blocks go on. */
 void warp_tensor_alloc(Engine *e, Thread *warp)
 {
     TensorMemory *m = memory_of(e);
-    uint32_t count = warp->call.number;
+    uint32_t count = warp->call.number, first = COLUMNS - count;
     check_lanes(e, warp);
     if (count < LEAST_COLUMNS || count > COLUMNS || (count & (count - 1)) != 0)
         complain(e, FINDING_INVALID, warp,
                  "columns of tensor memory are 32, 64, 128, 256 or 512");
-    for (uint32_t first = COLUMNS - count;; first -= count) {
-        if (is_free(m, first, count)) {
-            for (uint32_t i = first; i < first + count; i++)
-                m->columns[i] =
-                    (Column){.base = first, .count = count, .warp = warp->index / LANES};
-            m->is_taken = true;
-            memcpy(shared_bytes_at(e, warp, warp->call.offset, sizeof first, GXEMU_WRITE),
-                   &first, sizeof first);
-            return;
-        }
-        if (first == 0)
-            break;
-    }
-    complain(e, FINDING_SYNC, warp,
-             "waits for ever for columns of tensor memory that its block has taken");
+    if (m->is_taken)
+        complain(e, FINDING_SYNC, warp,
+                 "asks for tensor memory once more, which its block has no right to");
+    for (uint32_t i = first; i < COLUMNS; i++)
+        m->columns[i] =
+            (Column){.base = first, .count = count, .warp = warp->index / LANES};
+    m->is_taken = true;
+    memcpy(shared_bytes_at(e, warp, warp->call.offset, sizeof first, GXEMU_WRITE), &first,
+           sizeof first);
+}
+
+/* Since the last barrier. */
+static bool is_read_by_others(const Engine *e, const Column *c, const Thread *t)
+{
+    uint32_t own = UINT32_C(1) << t->index / LANES;
+    return e->launch->check_races && c->loaded == e->race.barrier &&
+           (c->loaders & ~own) != 0;
 }
 
 void warp_tensor_free(Engine *e, Thread *warp)
@@ -225,8 +219,7 @@ void warp_tensor_free(Engine *e, Thread *warp)
             complain(e, FINDING_RACE, warp,
                      "race: gives back tensor memory that a product writes that it has "
                      "not waited for");
-        if (e->launch->check_races && c->loaded == e->race.barrier &&
-            c->loader != warp->index / LANES)
+        if (is_read_by_others(e, c, warp))
             complain(e, FINDING_RACE, warp,
                      "race: gives back tensor memory that another warp reads, with no "
                      "barrier between");
@@ -306,8 +299,7 @@ static void check_sums(Engine *e, const Thread *t, const Product *p)
             complain(e, FINDING_RACE, t,
                      "race: writes columns of tensor memory that another thread's "
                      "product writes, which it has not waited for");
-        if (e->launch->check_races && c->loaded == e->race.barrier &&
-            c->loader != t->index / LANES)
+        if (is_read_by_others(e, c, t))
             complain(e, FINDING_RACE, t,
                      "race: writes columns of tensor memory that another warp reads, "
                      "with no barrier between");
@@ -376,8 +368,10 @@ void warp_tensor_load(Engine *e, Thread *warp)
                          "race: reads columns of tensor memory that a product writes "
                          "that it has not waited for");
         }
+        if (c->loaded != e->race.barrier)
+            c->loaders = 0;
         c->loaded = e->race.barrier;
-        c->loader = warp->index / LANES;
+        c->loaders |= UINT32_C(1) << warp->index / LANES;
     }
     for (uint32_t i = 0; i < LANES; i++) {
         for (uint32_t j = 0; j < count / 2; j++) {

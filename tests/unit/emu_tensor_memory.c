@@ -38,9 +38,10 @@ typedef enum {
     TOO_FAR,     /* columns that are another's */
     ADDS,        /* to nothing */
     NO_PRODUCT,
-    EARLY_FREE,  /* while other warps read */
+    EARLY_FREE,  /* while other warps read, */
+    LATE_READ,   /* and the one that frees read last */
     ODD_COLUMNS, /* asked for */
-    TWICE,       /* all columns */
+    TWICE,
     KINDS
 } Mistake;
 static Mistake mistake;
@@ -65,11 +66,7 @@ static void begin(gxemu_block *b)
 {
     uint32_t thread = b->tid[0];
     if (thread < 32)
-        gxemu_tensor_alloc(b, SLOT,
-                           mistake == TWICE         ? 512
-                           : mistake == ODD_COLUMNS ? 48
-                                                    : TAKEN,
-                           NUMBERED(1));
+        gxemu_tensor_alloc(b, SLOT, mistake == ODD_COLUMNS ? 48 : TAKEN, NUMBERED(1));
     if (thread < 32 && mistake == TWICE)
         gxemu_tensor_alloc(b, SLOT, TAKEN, NUMBERED(2));
     if (thread == 0 && mistake != NOT_INIT)
@@ -110,7 +107,9 @@ static void kernel(gxemu_block *b, const void *args)
     uint32_t lanes = mistake == OTHER_LANES ? 0 : 32 * warp;
     gxemu_tensor_load(b, COLUMNS, column_of(b) + lanes * LANE, sums, NUMBERED(12));
     uint32_t address = column_of(b);
-    if (mistake != EARLY_FREE)
+    if (mistake == LATE_READ && warp == 0)
+        gxemu_tensor_load(b, COLUMNS, address, sums, NUMBERED(15));
+    if (mistake != EARLY_FREE && mistake != LATE_READ)
         gxemu_barrier(b, NUMBERED(13));
     if (mistake != KEPT && warp == (mistake == OTHER_WARP ? 1 : 0))
         gxemu_tensor_free(b, address, TAKEN, NUMBERED(14));
@@ -156,8 +155,9 @@ static void each_is_found(void **state)
         {ADDS, FINDING_UNINITIALISED, "adds to columns of tensor memory"},
         {NO_PRODUCT, FINDING_UNINITIALISED, "reads columns of tensor memory that nobody"},
         {EARLY_FREE, FINDING_RACE, "another warp reads, with no barrier between"},
+        {LATE_READ, FINDING_RACE, "another warp reads, with no barrier between"},
         {ODD_COLUMNS, FINDING_INVALID, "32, 64, 128, 256 or 512"},
-        {TWICE, FINDING_SYNC, "waits for ever for columns"},
+        {TWICE, FINDING_SYNC, "asks for tensor memory once more"},
     };
     Finding finding;
     for (int checks = 0; checks < 2; checks++) {
