@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ir/custom_call/custom_call.h"
+#include "ir/kernel/element.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/plans.h"
 #include "passes/simplify/simplify.h"
@@ -107,28 +108,94 @@ static Instruction *gather_nothing(Rewriter *r, Instruction *inst)
 
 /* -- sums of updates -------------------------------------------------------------------------- */
 
-/* Sums and products of narrow floats are rounded once, in the end. Kernels do so where each position has its updates
- * side by side, or has few (split-scatters); here are the others: floats so narrow that parts of sums are not to be
- * rounded either, windows that overlap, and all at -O0. */
+/* The type that updates of array i are combined in: sums and products of narrow floats in f32. */
+static DType wide_type(const Computation *comp, uint32_t i)
+{
+    OpCode op = computation_component(comp, i)->op;
+    return computation_accumulator(comp, i, op == OP_ADD || op == OP_MULTIPLY);
+}
+
+static Computation *wide_reducer(Rewriter *r, const Computation *comp, uint32_t count)
+{
+    Intern *intern = r->m->intern;
+    if (count == 1)
+        return module_add_reducer(r->m, computation_component(comp, 0)->op,
+                                  wide_type(comp, 0));
+    Computation *wide = module_add_computation(r->m, "sums");
+    Instruction **p = ARENA_ARRAY(r->scratch, Instruction *, 2 * (size_t)count),
+                **out = ARENA_ARRAY(r->scratch, Instruction *, count);
+    const Shape **types = ARENA_ARRAY(r->scratch, const Shape *, count);
+    for (uint32_t i = 0; i < count; i++)
+        types[i] = shape_scalar(intern, wide_type(comp, i));
+    for (uint32_t i = 0; i < 2 * count; i++)
+        p[i] = parameter(wide, i, types[i % count]);
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = computation_add(wide, computation_component(comp, i)->op, types[i], 2,
+                                 (Instruction *[]){p[i], p[count + i]}, NULL);
+    wide->root = computation_add(wide, OP_TUPLE, shape_tuple(intern, count, types), count,
+                                 out, NULL);
+    return wide;
+}
+
+/* Kernels round the sums once where each position has its updates side by side, or has few (split-scatters). That
+ * leaves: floats so narrow that parts of sums are not to be rounded either, windows that overlap, updates of one
+ * position without an index, those that wait for other instructions, and all at -O0. */
+static bool is_rounded_often(const Rewriter *r, const Instruction *inst)
+{
+    bool has_positions = inst_ints(inst, ATTR_SCATTER_DIMS_TO_OPERAND_DIMS).count != 0 ||
+                         inst_ints(inst, ATTR_INPUT_BATCHING_DIMS).count != 0;
+    for (uint32_t i = 0; i < inst->operand_count / 2; i++) {
+        DType t = inst->operands[i]->shape->dtype;
+        if (dtype_info[t].bits <= 8 && wide_type(inst_called(inst, 0), i) != t)
+            return true;
+    }
+    return r->cx->opt_level == 0 || inst->control_count != 0 || !has_positions ||
+           !scatter_has_small_windows(inst);
+}
+
+/* Some array is summed in a wider type than its own. */
+static bool has_narrow_sums(const Instruction *inst)
+{
+    const Computation *comp = inst_called(inst, 0);
+    uint32_t count = inst->operand_count / 2;
+    bool is_narrow = false, is_simple = computation_is_simple(comp, count);
+    for (uint32_t i = 0; i < count && is_simple; i++) {
+        DType t = inst->operands[i]->shape->dtype;
+        is_simple = shape_leaf(comp->root->shape, i)->dtype == t;
+        is_narrow |= wide_type(comp, i) != t;
+    }
+    return is_simple && is_narrow;
+}
+
+/* scatter(x, i, u), to_apply=add -> convert(scatter(convert(x), i, convert(u))): sums and products of narrow floats are
+ * rounded once, in the end. */
 static Instruction *wide_updates(Rewriter *r, Instruction *inst)
 {
     const Computation *comp = inst_called(inst, 0);
-    OpCode op = rw_reducer_op(comp);
-    DType t = inst->operands[0]->shape->dtype;
-    bool is_narrow =
-        dtype_is_float(t) && dtype_info[t].bits < 32 && comp->root->shape->dtype == t;
-    if (inst->operand_count != 3 || (op != OP_ADD && op != OP_MULTIPLY) || !is_narrow ||
-        inst_bool(inst, ATTR_UNIQUE_INDICES) ||
-        (dtype_info[t].bits > 8 && scatter_has_small_windows(inst) &&
-         r->cx->opt_level > 0))
+    uint32_t count = inst->operand_count / 2;
+    if (inst_bool(inst, ATTR_UNIQUE_INDICES) || !has_narrow_sums(inst) ||
+        !is_rounded_often(r, inst))
         return NULL;
-    Instruction *operands[3] = {rw_in_type(r, inst->operands[0], DT_F32),
-                                inst->operands[1],
-                                rw_in_type(r, inst->operands[2], DT_F32)};
-    Instruction *sums = rw_like(
-        r, inst, shape_with_dtype(r->m->intern, inst->shape, DT_F32), 3, operands);
-    inst_set_computation(sums, ATTR_TO_APPLY, module_add_reducer(r->m, op, DT_F32));
-    return rw_convert(r, inst->shape, sums);
+    Instruction **operands = ARENA_ARRAY(r->scratch, Instruction *, inst->operand_count),
+                **parts = ARENA_ARRAY(r->scratch, Instruction *, count);
+    const Shape **shapes = ARENA_ARRAY(r->scratch, const Shape *, count);
+    operands[count] = inst->operands[count];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t update = count + 1 + i;
+        DType t = wide_type(comp, i);
+        operands[i] = rw_in_type(r, inst->operands[i], t);
+        operands[update] = rw_in_type(r, inst->operands[update], t);
+        shapes[i] = shape_with_dtype(r->m->intern, shape_leaf(inst->shape, i), t);
+    }
+    bool is_one = shape_is_array(inst->shape);
+    const Shape *shape = is_one ? shapes[0] : shape_tuple(r->m->intern, count, shapes);
+    Instruction *sums = rw_like(r, inst, shape, inst->operand_count, operands);
+    inst_set_computation(sums, ATTR_TO_APPLY, wide_reducer(r, comp, count));
+    if (is_one)
+        return rw_convert(r, inst->shape, sums);
+    for (uint32_t i = 0; i < count; i++)
+        parts[i] = rw_convert(r, shape_leaf(inst->shape, i), rw_element(r, sums, i));
+    return rw_add(r, OP_TUPLE, inst->shape, count, parts);
 }
 
 /* -- other custom calls --------------------------------------------------------------------- */
