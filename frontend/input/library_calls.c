@@ -496,7 +496,7 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
               .shape =
                   shape_leaf_count(inst->shape) != 0 ? shape_leaf(inst->shape, 0) : NULL};
     json_error_t error;
-    Bytes json = strict_json(m->arena, text);
+    Bytes json = strict_json(scratch, text);
     json_t *root =
         text.length != 0 ? json_loadb(json.data, json.length, 0, &error) : NULL;
     c.config = config_in(root, target);
@@ -506,6 +506,8 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
             arena_printf(m->arena, "its backend_config is no JSON: %s", error.text);
     else if (target->needs_config && !json_is_object(c.config))
         c.is_left = true;
+    else if (c.config != NULL && !json_is_object(c.config) && !json_is_null(c.config))
+        c.trouble = arena_printf(m->arena, "its \"%s\" is no object", target->config);
     else if (c.shape == NULL)
         c.trouble = "its result is an empty tuple";
     else if (target->is_whole || has_form(&c))

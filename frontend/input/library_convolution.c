@@ -91,16 +91,23 @@ static const struct Activation *activation_of(Call *c)
 {
     json_t *value = json_object_get(c->config, "activation_mode");
     const char *name = call_word(c, "activation_mode", "kNone");
+    if (value != NULL && !json_is_string(value) && !json_is_integer(value) &&
+        !json_is_null(value)) {
+        call_fail(c, "its activation_mode is no name and no number of one");
+        return NULL;
+    }
     if (json_is_integer(value))
         name = arena_printf(c->r.m->arena, "%lld", (long long)json_integer_value(value));
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
         const struct Activation *a = &activations[i];
         if (strcmp(a->name, name) != 0 && strcmp(a->number, name) != 0)
             continue;
-        if (a->takes_integers || !dtype_is_integer(c->shape->dtype))
+        DType t = c->shape->dtype;
+        if (dtype_is_float(t) || a->apply == identity ||
+            (a->takes_integers && dtype_is_integer(t)))
             return a;
         c->is_unsupported |= c->trouble == NULL;
-        call_fail(c, arena_printf(c->r.m->arena, "%s of integers", a->name));
+        call_fail(c, arena_printf(c->r.m->arena, "%s of %s", a->name, dtype_name(t)));
         return NULL;
     }
     call_fail(
