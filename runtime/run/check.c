@@ -205,7 +205,7 @@ gxrt_status check_run(Device *d)
         return status_set(
             GXRT_INVALID_ARGUMENT,
             "gxrt_execute: device %u: CU_STREAM_PER_THREAD is another stream "
-            "in the threads of a session with several devices: give a "
+            "in the threads of a session with several devices or collectives: give a "
             "stream that you have made",
             d->number);
     }

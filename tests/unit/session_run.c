@@ -499,8 +499,11 @@ static void test_replicas(void **state)
     runs[1].arguments = &a[1];
     runs[1].stream = CU_STREAM_PER_THREAD; /* the device's thread has another one */
     assert_int_equal(gxrt_execute(s, 3, runs), GXRT_INVALID_ARGUMENT);
-    assert_non_null(
-        strstr(gxrt_last_error(), "device 1: CU_STREAM_PER_THREAD is another"));
+    assert_string_equal(
+        gxrt_last_error(),
+        "gxrt_execute: device 1: CU_STREAM_PER_THREAD is another stream in the threads "
+        "of a session with several devices or collectives: give a stream that you have "
+        "made");
     runs[1].stream = NULL;
     fake_fail_at =
         fake_calls + 1; /* on a thread of the session; the caller's has the words */
