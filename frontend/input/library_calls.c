@@ -450,6 +450,7 @@ static Bytes strict_json(Arena *a, Bytes text)
 {
     char *out = ARENA_ARRAY(a, char, 3 * text.length);
     size_t n = 0, end;
+    char before = '\0'; /* the first character of what stands before, but blanks */
     for (size_t at = 0; at < text.length; at = end) {
         const char c = text.data[at];
         end = at + 1;
@@ -461,10 +462,12 @@ static Bytes strict_json(Arena *a, Bytes text)
             while (end < text.length && is_bare(text.data[end]))
                 end++;
         }
-        size_t next = behind_blanks(text, end);
+        size_t next = c == ',' || is_bare(c) ? behind_blanks(text, end) : text.length;
         char follows = next < text.length ? text.data[next] : '\0';
-        if (c == ',' && (follows == '}' || follows == ']'))
+        bool is_behind_entry = before != '{' && before != '[';
+        if (c == ',' && is_behind_entry && (follows == '}' || follows == ']'))
             continue;
+        before = is_blank(c) ? before : c;
         bool is_name = is_bare(c) && follows == ':';
         if (is_name)
             out[n++] = '"';
