@@ -287,6 +287,8 @@ static ncclResult_t split_enter(ncclComm_t parent, uint64_t number, int32_t colo
     }
     comm_use(c);
     *out = *held = c;
+    if (rendezvous_is_aborted(&parent->member)) /* before anybody could see the part */
+        rendezvous_abort(&c->member);
     return ncclSuccess;
 }
 
