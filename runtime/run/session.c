@@ -288,13 +288,17 @@ static bool has_gpu(const gxrt_session_options *options, const CudaApi **out, ch
 {
     char missing[512];
     int count = 0;
+    const char *call = "cuInit";
     *out = library_cuda(false, options->library_path, missing, sizeof missing);
     CUresult r = *out ? (*out)->init(0) : CUDA_ERROR_NO_DEVICE;
-    r = r == CUDA_SUCCESS ? (*out)->device_count(&count) : r;
+    if (r == CUDA_SUCCESS) {
+        call = "cuDeviceGetCount";
+        r = (*out)->device_count(&count);
+    }
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_NO_DEVICE) {
         const char *words = NULL;
         (*out)->error_string(r, &words);
-        snprintf(why, why_size, " that works (cuInit: %s)", words ? words : "failed");
+        snprintf(why, why_size, " that works (%s: %s)", call, words ? words : "failed");
     }
     return r == CUDA_SUCCESS && count > 0;
 }
