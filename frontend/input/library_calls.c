@@ -426,59 +426,6 @@ static bool has_form(Call *c)
     return c->trouble == NULL;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static size_t behind_blanks(Bytes text, size_t at)
-{
-    while (at < text.length && is_blank(text.data[at]))
-        at++;
-    return at;
-}
-
-static bool is_bare(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_';
-}
-
-/* What JSON does not allow but protobuf's reader does is written as JSON: names without quotes, and a comma behind the
- * last entry. Anything else stays as it is. */
-static Bytes strict_json(Arena *a, Bytes text)
-{
-    char *out = ARENA_ARRAY(a, char, 3 * text.length);
-    size_t n = 0, end;
-    char before = '\0'; /* the first character of what stands before, but blanks */
-    for (size_t at = 0; at < text.length; at = end) {
-        const char c = text.data[at];
-        end = at + 1;
-        if (c == '"') {
-            for (; end < text.length && text.data[end] != '"'; end++)
-                end += text.data[end] == '\\' && end + 1 < text.length;
-            end += end < text.length;
-        } else if (is_bare(c)) {
-            while (end < text.length && is_bare(text.data[end]))
-                end++;
-        }
-        size_t next = c == ',' || is_bare(c) ? behind_blanks(text, end) : text.length;
-        char follows = next < text.length ? text.data[next] : '\0';
-        bool is_behind_entry = before != '{' && before != '[';
-        if (c == ',' && is_behind_entry && (follows == '}' || follows == ']'))
-            continue;
-        before = is_blank(c) ? before : c;
-        bool is_name = is_bare(c) && follows == ':';
-        if (is_name)
-            out[n++] = '"';
-        memcpy(out + n, text.data + at, end - at);
-        n += end - at;
-        if (is_name)
-            out[n++] = '"';
-    }
-    return (Bytes){out, n};
-}
-
 /* The object with the call's configuration; older programs have it without the object around it. NULL: there is none. */
 static json_t *config_in(json_t *root, const struct Callee *target)
 {
@@ -493,18 +440,17 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
                               Arena *scratch)
 {
     Module *m = inst->parent->module;
-    Bytes text = config_text(inst);
+    Bytes json = config_json(inst, scratch);
     Call c = {.r = {.m = m, .comp = inst->parent, .scratch = scratch, .at = inst},
               .inst = inst,
               .shape =
                   shape_leaf_count(inst->shape) != 0 ? shape_leaf(inst->shape, 0) : NULL};
     json_error_t error;
-    Bytes json = strict_json(scratch, text);
     json_t *root =
-        text.length != 0 ? json_loadb(json.data, json.length, 0, &error) : NULL;
+        json.length != 0 ? json_loadb(json.data, json.length, 0, &error) : NULL;
     c.config = config_in(root, target);
     Instruction *result = NULL;
-    if (text.length != 0 && root == NULL)
+    if (json.length != 0 && root == NULL)
         c.trouble =
             arena_printf(m->arena, "its backend_config is no JSON: %s", error.text);
     else if (target->needs_config && !json_is_object(c.config))

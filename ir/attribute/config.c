@@ -106,10 +106,15 @@ static bool skip_value(const char *text, size_t *at, size_t end)
     return false;
 }
 
-static bool is_name_character(char c)
+static bool is_word_character(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c != '\0' && strchr("_.$-", c) != NULL);
+           c == '_';
+}
+
+static bool is_name_character(char c)
+{
+    return is_word_character(c) || (c != '\0' && strchr(".$-", c) != NULL);
 }
 
 static bool take_name(Walk *w, Entry *out)
@@ -348,6 +353,38 @@ const Config *config_of(const Instruction *inst)
 Bytes config_text(const Instruction *inst)
 {
     return config_of(inst)->text;
+}
+
+Bytes config_json(const Instruction *inst, Arena *a)
+{
+    Bytes text = config_text(inst);
+    const char *from = text.data;
+    char *out = ARENA_ARRAY(a, char, 3 * text.length);
+    size_t n = 0, end;
+    char before = '\0'; /* the first character of what stands before, but blanks */
+    for (size_t at = 0; at < text.length; at = end) {
+        const char c = from[at];
+        bool is_word = is_word_character(c);
+        end = c == '"' ? at : at + 1;
+        if (c == '"' && !skip_string(from, &end, text.length))
+            end = text.length;
+        while (is_word && end < text.length && is_word_character(from[end]))
+            end++;
+        size_t next = c == ',' || is_word ? skip_blanks(from, end, text.length) : end;
+        char follows = next < text.length ? from[next] : '\0';
+        bool is_behind_entry = before != '{' && before != '[';
+        if (c == ',' && is_behind_entry && (follows == '}' || follows == ']'))
+            continue;
+        before = skip_blanks(from, at, at + 1) == at ? c : before;
+        bool is_name = is_word && follows == ':';
+        if (is_name)
+            out[n++] = '"';
+        memcpy(out + n, from + at, end - at);
+        n += end - at;
+        if (is_name)
+            out[n++] = '"';
+    }
+    return (Bytes){out, n};
 }
 
 bool config_has_text(const Instruction *inst)

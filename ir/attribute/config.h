@@ -56,6 +56,9 @@ const Config *config_parse(Arena *a, const char *text, size_t length);
 /* The text as it stands, for whom it is not ours; empty: it has none. */
 Bytes config_text(const Instruction *inst);
 bool config_has_text(const Instruction *inst);
+/* What protobuf's reader takes beside JSON, names without quotes and a comma behind the last entry, written as JSON; anything
+ * else as it stands. Lives in `a`. */
+Bytes config_json(const Instruction *inst, Arena *a);
 /* The same, parsed; of an instruction without a text one that has nothing. */
 const Config *config_of(const Instruction *inst);
 /* NULL: it does not say. An entry with a wrong value is given, too. */
