@@ -188,14 +188,20 @@ bool computation_is_simple(const Computation *comp, uint32_t count)
     return is_simple;
 }
 
+bool computation_sums_wide(const Computation *comp, uint32_t i)
+{
+    DType t = shape_leaf(comp->root->shape, i)->dtype;
+    OpCode op = computation_component(comp, i)->op;
+    return dtype_is_float(t) && dtype_info[t].bits < 32 &&
+           (op == OP_ADD || op == OP_MULTIPLY);
+}
+
 DType computation_accumulator(const Computation *comp, uint32_t i, bool is_simple)
 {
     DType t = shape_leaf(comp->root->shape, i)->dtype;
-    if (!is_simple || !dtype_is_float(t))
-        return t;
-    OpCode op = computation_component(comp, i)->op;
-    bool is_sum = op == OP_ADD || op == OP_MULTIPLY;
-    return dtype_info[t].bits < (is_sum ? 32 : 16) ? DT_F32 : t;
+    bool is_wide = is_simple && dtype_is_float(t) &&
+                   (dtype_info[t].bits < 16 || computation_sums_wide(comp, i));
+    return is_wide ? DT_F32 : t;
 }
 
 DType contract_accumulator(const Instruction *inst)

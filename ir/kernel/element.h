@@ -61,6 +61,8 @@ bool computation_is_simple(const Computation *comp, uint32_t count);
 /* The type that component i accumulates in: f32 for sums and products of narrower floats, and for all other
  * operations on floats of 8 bits. */
 DType computation_accumulator(const Computation *comp, uint32_t i, bool is_simple);
+/* Of a simple computation: component i is a sum or product of floats that are narrower than what it accumulates in. */
+bool computation_sums_wide(const Computation *comp, uint32_t i);
 
 /* The type that products of a dot or convolution are summed in: f32 for narrower floats, f64 and complex
  * their own, integers the result's, but floats that give an integer as floats. */

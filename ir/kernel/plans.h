@@ -355,8 +355,8 @@ typedef struct ScatterPlan {
     uint32_t count; /* arrays */
     Ints window_dims, inserted, start_map, batching, index_batching;
     int64_t vector_dim;
-    DType
-        accumulator; /* of one array: what its updates are combined in, where threads keep them */
+    /* of one array: what its updates are combined in, where threads keep them */
+    DType accumulator;
     ScatterStrategy strategy;
     OpCode operation; /* SCATTER_ATOMIC: of integers, or of what is compared as such */
     uint32_t free_count, walked_count; /* dimensions of the update: */

@@ -24,9 +24,9 @@
 #include "passes/settings.h"
 #include "passes/simplify/rewrite.h"
 
-#define LEAST_UPDATES 256 /* fewer are walked over by every owner of a position, */
-#define LEAST_ROUNDED                                                                    \
-    33 /* or, if sums are wider than the arrays, by the first of each position */
+/* Fewer are walked over by every owner of a position; or, if sums are wider than the arrays, by the first of each: */
+#define LEAST_UPDATES 256
+#define LEAST_ROUNDED 33
 #define PIECE SCATTER_PIECE
 #define SCANNED_UPDATES 16384 /* scalars: so many are worth a scan over all of them */
 /* Many updates of few positions are put together in parts, in shared memory: */

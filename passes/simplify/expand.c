@@ -111,8 +111,7 @@ static Instruction *gather_nothing(Rewriter *r, Instruction *inst)
 /* The type that updates of array i are combined in: sums and products of narrow floats in f32. */
 static DType wide_type(const Computation *comp, uint32_t i)
 {
-    OpCode op = computation_component(comp, i)->op;
-    return computation_accumulator(comp, i, op == OP_ADD || op == OP_MULTIPLY);
+    return computation_accumulator(comp, i, computation_sums_wide(comp, i));
 }
 
 static Computation *wide_reducer(Rewriter *r, const Computation *comp, uint32_t count)
@@ -146,7 +145,7 @@ static bool is_rounded_often(const Rewriter *r, const Instruction *inst)
                          inst_ints(inst, ATTR_INPUT_BATCHING_DIMS).count != 0;
     for (uint32_t i = 0; i < inst->operand_count / 2; i++) {
         DType t = inst->operands[i]->shape->dtype;
-        if (dtype_info[t].bits <= 8 && wide_type(inst_called(inst, 0), i) != t)
+        if (dtype_info[t].bits <= 8 && computation_sums_wide(inst_called(inst, 0), i))
             return true;
     }
     return r->cx->opt_level == 0 || inst->control_count != 0 || !has_positions ||
@@ -162,7 +161,7 @@ static bool has_narrow_sums(const Instruction *inst)
     for (uint32_t i = 0; i < count && is_simple; i++) {
         DType t = inst->operands[i]->shape->dtype;
         is_simple = shape_leaf(comp->root->shape, i)->dtype == t;
-        is_narrow |= wide_type(comp, i) != t;
+        is_narrow |= computation_sums_wide(comp, i);
     }
     return is_simple && is_narrow;
 }

@@ -23,9 +23,8 @@
 #include "ir/base/hash.h"
 #include "runtime/collective/store_kind.h"
 
-enum {
-    BUCKETS = 4096
-}; /* every rank of a large world asks for keys of every other one */
+/* Every rank of a large world asks for keys of every other one. */
+enum { BUCKETS = 4096 };
 
 enum { MOST_SECRET = 128, MOST_HOST = 256, HELLO_SECONDS = 10, CLOSE_SECONDS = 10 };
 

@@ -145,9 +145,9 @@ void warp_ldmatrix(Engine *e, Thread *warp);
 void warp_stmatrix(Engine *e, Thread *warp);
 void warp_wgmma(Engine *e, Thread *warp);
 void warp_wgmma_wait(Engine *e, Thread *warp);
-/* warpgroup.c: a block has ended. */
-/* Where all threads have come; false: not all warps of four executed the same wgmma. */
+/* warpgroup.c: all threads have come; false: not all warps of four executed the same wgmma. */
 bool products_meet(Engine *e);
+/* warpgroup.c: a block has ended. */
 void products_end_block(Engine *e);
 /* Where a matrix in shared memory has a row of 16 bytes, after the checks of an access by the lane: matrix.c. */
 unsigned char *matrix_row(Engine *e, Thread *lane, uint64_t offset, uint32_t kind);

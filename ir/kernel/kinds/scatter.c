@@ -226,14 +226,10 @@ static bool fits_shared(const ScatterPlan *p)
 static bool rounds(const ScatterPlan *p)
 {
     const Computation *comp = inst_called(p->inst, 0);
-    for (uint32_t i = 0; i < p->count && computation_is_simple(comp, p->count); i++) {
-        OpCode op = computation_component(comp, i)->op;
-        if ((op == OP_ADD || op == OP_MULTIPLY) &&
-            computation_accumulator(comp, i, true) !=
-                shape_leaf(comp->root->shape, i)->dtype)
-            return true;
-    }
-    return false;
+    bool is_wide = false;
+    for (uint32_t i = 0; i < p->count && computation_is_simple(comp, p->count); i++)
+        is_wide |= computation_sums_wide(comp, i);
+    return is_wide;
 }
 
 /* Few enough that each looks at all others. */
