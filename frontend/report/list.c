@@ -95,6 +95,7 @@ static const char *const missing_forms[][2] = {
     {"send, recv", "pairs that do not begin in one computation; transfers to the host"},
     {"convolution", "structured sparsity (sparsity_config)"},
     {"constant", "of more than 2^30 bytes"},
+    {"several partitions", "programs that no partitioner has divided"},
     {"?", "arrays without a bound"},
     {"<=n",
      "windows' own sizes and groups in convolutions; transformed dimensions of fft, "

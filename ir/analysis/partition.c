@@ -128,7 +128,7 @@ const Instruction *module_of_several(const Module *m)
 void module_report_unpartitioned(const Module *m, const Instruction *inst)
 {
     if (is_boundary(inst) && changes_size(inst)) {
-        diag_error(
+        diag_unsupported(
             m->diag, inst->span,
             "the module was not partitioned: %s goes between a whole array and the "
             "part of one device; gxc has no partitioner: take the text that JAX "
@@ -136,11 +136,12 @@ void module_report_unpartitioned(const Module *m, const Instruction *inst)
             inst->name);
         return;
     }
-    diag_error(m->diag, inst->span,
-               "the module is for %lld partitions, but was not partitioned: %s is marked "
-               "to be spread over them, and nothing says what each one does; gxc has no "
-               "partitioner: take the text that JAX gives after its own, "
-               "jax.jit(f).lower(...).compile().as_text(), or say --partitions=1 to run "
-               "it whole on one device",
-               (long long)m->config.num_partitions, inst->name);
+    diag_unsupported(
+        m->diag, inst->span,
+        "the module is for %lld partitions, but was not partitioned: %s is marked "
+        "to be spread over them, and nothing says what each one does; gxc has no "
+        "partitioner: take the text that JAX gives after its own, "
+        "jax.jit(f).lower(...).compile().as_text(), or say --partitions=1 to run "
+        "it whole on one device",
+        (long long)m->config.num_partitions, inst->name);
 }
