@@ -60,7 +60,7 @@ uint32_t proto_literal_field(DType t);
 bool proto_plain_field(AttrId id, uint32_t *field, int64_t *plus);
 bool proto_nested_field(OpCode op, AttrId id, uint32_t *message, uint32_t *field);
 
-/* proto_mesh.c: NamedShardingProto, MeshAxesReplicaGroupListProto. */
+/* mesh.c: NamedShardingProto, MeshAxesReplicaGroupListProto. */
 void proto_put_named_sharding(Text *t, uint32_t field, const Sharding *s);
 void proto_put_mesh_groups(Text *t, uint32_t field, const ReplicaGroups *g);
 

@@ -39,7 +39,7 @@ typedef struct Reader {
     uint32_t depth;
 } Reader;
 
-/* -- proto_message.c ------------------------------------------------------------------- */
+/* -- message.c ----------------------------------------------------------------------- */
 bool reader_trouble(Reader *r, const char *what); /* always false; the first one counts */
 Message message_scan(Reader *r, Wire w);
 const Field *message_find(Message m, uint32_t number);       /* the last; NULL: none */
@@ -60,22 +60,22 @@ const char *reader_clean_name(Reader *r, Bytes name); /* as the language can wri
 Bytes reader_payload(Reader *r, Message payload);
 Metadata reader_metadata(Reader *r, Message m);
 
-/* -- proto_shape.c --------------------------------------------------------------------- */
+/* -- read_shape.c -------------------------------------------------------------------- */
 void reader_put_list(Text *t, Ints ints);
 void reader_put_shape(Reader *r, Message shape);
 /* `typed`: every array behind its shape, as in the literal of a custom-call. */
 void reader_put_literal(Reader *r, Message literal, bool typed);
 
-/* -- proto_sharding.c ------------------------------------------------------------------ */
+/* -- read_sharding.c ----------------------------------------------------------------- */
 void reader_put_sharding(Reader *r, Message s);
 void reader_put_groups(Reader *r, Message inst);
 
-/* -- proto_mesh.c ---------------------------------------------------------------------- */
+/* -- mesh.c -------------------------------------------------------------------------- */
 /* NULL after a trouble. */
 const Sharding *reader_named_sharding(Reader *r, Message named);
 const ReplicaGroups *reader_mesh_groups(Reader *r, Message groups);
 
-/* -- proto_attribute.c ----------------------------------------------------------------- */
+/* -- read_attribute.c ---------------------------------------------------------------- */
 void reader_put_attribute(Reader *r, OpCode op, const OpAttr *row, Message inst);
 void reader_put_callees(Reader *r, OpCode op, Message inst, bool by_pred);
 void reader_put_shared(Reader *r, Message inst);
