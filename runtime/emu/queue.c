@@ -21,6 +21,7 @@ struct CUstream_st {
     bool is_blocking; /* ordered with the legacy default stream */
     bool has_thread;
     pthread_t thread;
+    unsigned users;    /* who waits for its operations, and its owner */
     uint64_t demanded; /* lazy: the thread runs everything up to this operation */
     Captured captured; /* what is submitted becomes a node of a graph */
 };
@@ -35,6 +36,13 @@ struct CUevent_st {
     struct timespec when;
     bool has_time;
 };
+
+/* A wait leaves the lock: others may close the stream meanwhile. */
+static void stream_release(CUstream s)
+{
+    if (--s->users == 0)
+        free(s);
+}
 
 static void event_release(CUevent event)
 {
@@ -168,6 +176,7 @@ static bool thread_ensure(CUstream s)
 /* lazy: runs the stream up to the operation `last`, and of other streams what that needs. */
 static void lazy_run(CUstream s, uint64_t last)
 {
+    s->users++;
     while (s->head != NULL && s->head->sequence <= last) {
         if (s->is_running) {
             pthread_cond_wait(&emu_changed, &emu_lock);
@@ -176,13 +185,16 @@ static void lazy_run(CUstream s, uint64_t last)
         } else if (event_waits(s->head)) {
             CUevent event = s->head->event;
             uint64_t before = event->done;
+            event->users++;
             lazy_run(s->head->recorded_in, s->head->recorded_at);
             if (event->done == before) /* another device's thread is on it */
                 pthread_cond_wait(&emu_changed, &emu_lock);
+            event_release(event);
         } else {
             lazy_run(legacy_waits_for(s), s->head->sequence - 1);
         }
     }
+    stream_release(s);
 }
 
 /* Of all devices; under the lock. */
@@ -194,6 +206,7 @@ static CUstream stream_create(CUcontext c, bool is_blocking)
     if (s == NULL)
         return NULL;
     s->context = c;
+    s->users = 1;
     s->is_blocking = is_blocking;
     s->next = c->streams;
     c->streams = s;
@@ -300,8 +313,10 @@ static void stream_wait_until(CUstream s, uint64_t last)
         lazy_run(s, last);
         return;
     }
+    s->users++;
     while (s->head != NULL && s->head->sequence <= last)
         pthread_cond_wait(&emu_changed, &emu_lock);
+    stream_release(s);
 }
 
 CUresult queue_synchronize(CUcontext c, CUstream handle)
@@ -333,22 +348,37 @@ void queue_end_capture(CUcontext c, CUgraph graph)
             captured_clear(&s->captured);
 }
 
+/* The youngest stream with an operation up to `last`; NULL: none. */
+static CUstream first_busy(CUcontext c, uint64_t last)
+{
+    for (CUstream s = c->streams; s != NULL; s = s->next)
+        if (has_before(s, last + 1))
+            return s;
+    return NULL;
+}
+
 CUresult queue_synchronize_all(CUcontext c)
 {
     pthread_mutex_lock(&emu_lock);
     uint64_t last = c->sequence;
-    for (CUstream s = c->streams; s != NULL; s = s->next) /* the youngest first */
+    CUstream s;
+    while ((s = first_busy(c, last)) != NULL)
         stream_wait_until(s, last);
     CUresult r = c->failed;
     pthread_mutex_unlock(&emu_lock);
     return r;
 }
 
-/* Takes the stream out of its context, lets it finish and frees it. Leaves the lock while it
- * waits. */
+/* Lets the stream finish, takes it out of its context and frees it, once, whoever else closes it. Leaves the lock while
+ * it waits. */
 static void stream_close(CUstream s)
 {
+    s->users++;
     stream_wait_until(s, s->context->sequence);
+    if (s->is_closing) {
+        stream_release(s);
+        return;
+    }
     for (CUstream *p = &s->context->streams; *p != NULL; p = &(*p)->next) {
         if (*p == s) {
             *p = s->next;
@@ -366,7 +396,8 @@ static void stream_close(CUstream s)
         pthread_mutex_lock(&emu_lock);
     }
     stream_count--;
-    free(s);
+    s->users--; /* its owner */
+    stream_release(s);
 }
 
 void queue_destroy_all(CUcontext c)
@@ -561,6 +592,7 @@ CUresult cuEventSynchronize(CUevent event)
         return CUDA_ERROR_INVALID_HANDLE;
     pthread_mutex_lock(&emu_lock);
     uint64_t record = event->recorded;
+    event->users++;
     while (event->captured.graph == NULL && event->done < record) {
         if (emu_config()->schedule == SCHEDULE_LAZY)
             lazy_run(event->stream, event->sequence);
@@ -568,6 +600,7 @@ CUresult cuEventSynchronize(CUevent event)
             pthread_cond_wait(&emu_changed, &emu_lock);
     }
     r = event->captured.graph != NULL ? CUDA_ERROR_CAPTURED_EVENT : c->failed;
+    event_release(event);
     pthread_mutex_unlock(&emu_lock);
     return r;
 }
