@@ -268,6 +268,12 @@ bool inst_has_default_precision(const Instruction *inst)
     return true;
 }
 
+bool inst_has_scalar_starts(const Instruction *inst)
+{
+    uint32_t first = inst->op == OP_DYNAMIC_SLICE ? 1 : 2;
+    return inst->operand_count == first || inst->operands[first]->shape->rank == 0;
+}
+
 bool inst_is_constant_scalar(const Instruction *inst, double value)
 {
     while (inst->op == OP_BROADCAST)

@@ -319,6 +319,8 @@ bool inst_same_operation(const Instruction *a, const Instruction *b);
 bool inst_same_but_callees(const Instruction *a, const Instruction *b);
 uint64_t inst_operation_hash(const Instruction *inst);
 
+/* A dynamic-slice or -update-slice has a scalar for each start index, not one array with all of them. */
+bool inst_has_scalar_starts(const Instruction *inst);
 /* No operand of the product asks for more than the default precision. */
 bool inst_has_default_precision(const Instruction *inst);
 bool inst_is_constant_scalar(const Instruction *inst,

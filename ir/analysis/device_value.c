@@ -95,7 +95,8 @@ static bool looked_up(Device *d, const Instruction *slice, int64_t *out)
 {
     const Shape *s = slice->operands[0]->shape;
     int64_t at = 0;
-    if (shape_elements(slice->shape) != 1 || !layout_is_default(s->layout))
+    if (shape_elements(slice->shape) != 1 || !layout_is_default(s->layout) ||
+        !inst_has_scalar_starts(slice))
         return false;
     for (uint32_t i = 0; i < s->rank; i++) {
         int64_t index;

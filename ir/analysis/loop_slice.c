@@ -319,9 +319,8 @@ static bool find_slice(const Instruction *loop, const Instruction *fusion, LoopS
         return false;
     const Instruction *slice = through_reshapes(inst_called(fusion, 0)->root);
     if (slice->op != OP_DYNAMIC_SLICE || dtype_info[slice->shape->dtype].bits % 8 != 0 ||
-        slice->operand_count != slice->shape->rank + 1u ||
-        !is_row_major(slice->operands[0]->shape) || !is_row_major(slice->shape) ||
-        shape_elements(slice->shape) == 0 ||
+        !inst_has_scalar_starts(slice) || !is_row_major(slice->operands[0]->shape) ||
+        !is_row_major(slice->shape) || shape_elements(slice->shape) == 0 ||
         !is_one_piece(slice->shape, slice->operands[0]->shape))
         return false;
     const Instruction *array = through_reshapes(slice->operands[0]);
@@ -387,8 +386,7 @@ static bool find_transfer(const Instruction *loop, const Instruction *start,
     const Instruction *move = through_reshapes(inst_called(fusion, 0)->root);
     bool puts = move->op == OP_DYNAMIC_UPDATE_SLICE;
     if ((!puts && move->op != OP_DYNAMIC_SLICE) ||
-        dtype_info[move->shape->dtype].bits % 8 != 0 ||
-        move->operand_count != move->shape->rank + (puts ? 2u : 1u) ||
+        dtype_info[move->shape->dtype].bits % 8 != 0 || !inst_has_scalar_starts(move) ||
         (puts && move != inst_called(fusion, 0)->root) || !is_row_major(move->shape) ||
         !is_whole_parameter(move->operands[0]) ||
         (puts && !is_whole_parameter(move->operands[1])))
@@ -500,8 +498,7 @@ static bool covers(const Instruction *loop, const Instruction *update)
     const Shape *whole = update->shape, *part = update->operands[1]->shape;
     int64_t trips = loop_known_trip_count(loop);
     uint32_t stepped = 0;
-    if (trips <= 0 || shape_is_dynamic(whole) ||
-        update->operand_count != whole->rank + 2u)
+    if (trips <= 0 || shape_is_dynamic(whole) || !inst_has_scalar_starts(update))
         return false;
     for (uint32_t d = 0; d < whole->rank; d++) {
         int64_t size = part->dims[d], high = whole->dims[d] - size;

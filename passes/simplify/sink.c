@@ -41,7 +41,8 @@ static bool is_only_sliced(const Loop *loop, const Uses *uses, const Instruction
         if (user == loop->body->root)
             continue;
         if (user->op != OP_DYNAMIC_SLICE || user->operands[0] != read ||
-            user->control_count != 0 || only_products_read(uses, user))
+            !inst_has_scalar_starts(user) || user->control_count != 0 ||
+            only_products_read(uses, user))
             return false;
         slices++;
     }

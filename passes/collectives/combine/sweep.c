@@ -57,6 +57,8 @@ int64_t sweep_own_dimension(Sweep *s, const Instruction *slice,
     const Shape *whole = slice->operands[0]->shape, *part = slice->shape;
     IntLists groups = collective_groups(s->scratch, collective);
     int64_t partitions = s->m->config.num_partitions, along = -1;
+    if (!inst_has_scalar_starts(slice))
+        return -1;
     for (uint32_t d = 0; d < whole->rank; d++) {
         if (whole->dims[d] == part->dims[d])
             continue; /* wherever it begins, it is moved to the start */

@@ -80,7 +80,7 @@ static bool is_update_by(const Instruction *inst, const Instruction *x)
 {
     return inst->op == OP_DYNAMIC_UPDATE_SLICE && inst->operands[1] == x &&
            inst->operands[0] != x && inst->control_count == 0 &&
-           inst->shape->dynamic == NULL;
+           inst_has_scalar_starts(inst) && inst->shape->dynamic == NULL;
 }
 
 /* Through reshapes and conversions that lose nothing. */

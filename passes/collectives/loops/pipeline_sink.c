@@ -37,7 +37,8 @@ static bool stores_row(const PipelineLoop *p, const Instruction *update)
 {
     const Shape *all = update->shape, *row = update->operands[1]->shape;
     if (update->operands[0]->op == OP_OPT_BARRIER || all->rank == 0 ||
-        all->dims[0] != p->trips || row->dims[0] != 1 ||
+        !inst_has_scalar_starts(update) || all->dims[0] != p->trips ||
+        row->dims[0] != 1 ||
         loop_element(p->loop.body, update->operands[2]) != p->induction.index)
         return false;
     bool whole = true;
