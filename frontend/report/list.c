@@ -100,7 +100,9 @@ static const char *const missing_forms[][2] = {
     {"<=n",
      "windows' own sizes and groups in convolutions; transformed dimensions of fft, "
      "summed ones of scaled-dot, all but the scanned one of scan; those that collectives "
-     "put together or divide, bitcasts split or merge, or reshapes do beside others"},
+     "put together or divide, bitcasts split or merge, or reshapes do beside others; "
+     "sums "
+     "of f8e8m0fnu"},
     {"cuDNN",
      "graphs of convolutions, attentions (factors of 16 bits, masks that are "
      "bands of rows and columns), norms forward and block-scaled dots only: a "

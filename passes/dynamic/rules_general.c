@@ -2,6 +2,7 @@
  * look at masks, indices that are made to miss, and reshapes that move elements. */
 #include <string.h>
 
+#include "ir/kernel/element.h"
 #include "passes/dynamic/sized.h"
 
 /* -- reduce and sort -------------------------------------------------------------------------------- */
@@ -17,6 +18,16 @@ static Instruction *add2(Computation *comp, OpCode op, Instruction *a, Instructi
     return computation_add(comp, op, a->shape, 2, pair, NULL);
 }
 
+/* What the reduction does with input k and nothing else; OP_COUNT: it is more. */
+static OpCode operation_on(const Instruction *inst, uint32_t k)
+{
+    const Computation *by = inst_called(inst, 0);
+    uint32_t count = inst->operand_count / 2;
+    if (count == 1)
+        return rw_reducer_op(by);
+    return computation_is_simple(by, count) ? computation_component(by, k)->op : OP_COUNT;
+}
+
 /* What may stand beyond the sizes of input k: what changes nothing. That is what the reduction
  * starts from, but for the reducers with which it may start from anything. */
 static Instruction *neutral(Statics *st, const Instruction *inst, Sized *const *x,
@@ -24,7 +35,7 @@ static Instruction *neutral(Statics *st, const Instruction *inst, Sized *const *
 {
     const Shape *s = shape_with_dtype(st->r.m->intern, x[inst->operand_count / 2]->shape,
                                       x[k]->inst->shape->dtype);
-    switch (rw_reducer_op(inst_called(inst, 0))) {
+    switch (operation_on(inst, k)) {
     case OP_ADD:
         return rw_splat(&st->r, s, -0.0);
     case OP_XOR:
@@ -52,6 +63,9 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
         }
         masked[k] = *x[k];
         masked[k].sizes = x[0]->sizes; /* the first one says what is there */
+        if (operation_on(inst, k) == OP_ADD && x[k]->inst->shape->dtype == DT_F8E8M0FNU &&
+            sized_mask(st, &masked[k], &dims) != NULL)
+            return false; /* it has no 0 */
         masked[k].inst = sized_masked(st, &masked[k], &dims, neutral(st, inst, x, k));
         operands[k] = &masked[k];
     }
