@@ -79,12 +79,12 @@ static bool is_element(const Instruction *inst)
     return inst->op == OP_GET_TUPLE_ELEMENT;
 }
 
-/* A barrier around a tuple that is made for it alone, of which only elements are read. */
+/* A barrier around a tuple that is made for it alone - it is no result -, of which only elements are read. */
 static bool is_narrow(const Computation *comp, const Instruction *barrier, Uses uses)
 {
     const Instruction *tuple = barrier->operands[0];
     if (tuple->op != OP_TUPLE || tuple->operand_count == 0 || barrier == comp->root ||
-        uses.start[tuple->id + 1] - uses.start[tuple->id] != 1)
+        tuple == comp->root || uses.start[tuple->id + 1] - uses.start[tuple->id] != 1)
         return false;
     bool narrow = true;
     for (uint32_t u = uses.start[barrier->id]; u < uses.start[barrier->id + 1]; u++)

@@ -62,7 +62,7 @@ static bool is_mappable(const Computation *callee, Arena *scratch)
     return true;
 }
 
-/* What was in a call and has an effect: whoever waited for the call waits for it. */
+/* What was in a call and has an effect, and what the call waited for: whoever waited for the call waits for it. */
 typedef struct Inside {
     Instruction **list;
     size_t count, capacity;
@@ -76,7 +76,7 @@ typedef struct Inliner {
     Instruction **forward; /* by id of the instructions before this pass */
     const Effects *has_effect;
     Inside *inside; /* by id of the calls before this pass */
-    bool waits;     /* some call had an effect */
+    bool waits;     /* some call had an effect, or waited */
     bool
         has_groups; /* scheduling groups stand here already: those of a call are others */
     FreshIds *ids;  /* of the module; group 0: not known yet */
@@ -195,6 +195,28 @@ static void prefix_called(const Inliner *cx, const Instruction *inst, Bytes path
 
 /* -- splicing --------------------------------------------------------------------------------- */
 
+static void add_inside(Inliner *cx, const Instruction *call, Instruction *inst)
+{
+    Inside *in = &cx->inside[call->id];
+    in->list =
+        arena_grow(cx->scratch, in->list, &in->capacity, in->count + 1, sizeof *in->list);
+    in->list[in->count++] = inst;
+    cx->waits = true;
+}
+
+/* Whoever waits for the call waits for what the call waited for: a parameter, which is all that is left of it, does
+ * not. */
+static void wait_through(Inliner *cx, const Instruction *call, uint32_t old_count)
+{
+    for (uint32_t k = 0; k < call->control_count; k++) {
+        Instruction *before = call->control[k];
+        bool is_call = before->id < old_count && cx->forward[before->id] != NULL;
+        add_inside(cx, call, before);
+        for (size_t i = 0; is_call && i < cx->inside[before->id].count; i++)
+            add_inside(cx, call, cx->inside[before->id].list[i]);
+    }
+}
+
 /* The callee's instructions, in its order, with the call's operands for its parameters. */
 static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
 {
@@ -232,15 +254,12 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
         if (from->op == OP_FUSION || from->op == OP_ASYNC_START) /* called by one only */
             inst_set_called(to, 0, computation_clone(inst_called(from, 0), NULL));
         copy_controls(cx, to, from, made, call);
-        if (!simplify_is_pure(to, cx->has_effect)) {
-            Inside *in = &cx->inside[call->id];
-            in->list = arena_grow(cx->scratch, in->list, &in->capacity, in->count + 1,
-                                  sizeof *in->list);
-            in->list[in->count++] = to;
-            cx->waits = true;
-        }
+        if (!simplify_is_pure(to, cx->has_effect))
+            add_inside(cx, call, to);
         made[from->id] = map && from->op == OP_CONSTANT ? spread(cx, call, to) : to;
     }
+    if (callee->root->op == OP_PARAMETER)
+        wait_through(cx, call, old_count);
     if (call->op == OP_CALL)
         part_groups(cx, cx->order + first, (uint32_t)(cx->count - first));
     return made[callee->root->id];

@@ -71,7 +71,9 @@ static Instruction *find_bounded(const Uses *uses, const Instruction *x)
             user->operands[0] != user->operands[1] && bounded == NULL)
             bounded = user;
     }
-    if (bounded == NULL || end - first < 2 || !is_factor(uses, bounded, LOOK_THROUGH))
+    /* it may wait for what is to read it */
+    if (bounded == NULL || bounded->control_count != 0 || end - first < 2 ||
+        !is_factor(uses, bounded, LOOK_THROUGH))
         return NULL;
     for (uint32_t i = first; i < end; i++) {
         const Instruction *user = uses->list[i];

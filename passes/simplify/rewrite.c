@@ -419,7 +419,9 @@ typedef struct Sweep {
     size_t forward_capacity;
     uint32_t old_count; /* instructions before the sweep */
     uint64_t budget;
-    bool with_control;    /* instructions with control predecessors are offered, too */
+    bool with_control; /* instructions with control edges are offered, too */
+    bool *
+        is_awaited; /* [old_count] control predecessors of others; NULL: there are none */
     const Rule *last[10]; /* the rules used last, for the message at the cap */
     uint32_t used;
 } Sweep;
@@ -468,10 +470,30 @@ static Instruction *rewrite_once(Sweep *s, Instruction *inst)
     return NULL;
 }
 
+/* Who waits for an instruction waits for what it is made of, too, of which nothing may be left in what replaces it. */
+static bool has_control_edges(const Sweep *s, const Instruction *inst)
+{
+    return inst->control_count != 0 ||
+           (s->is_awaited != NULL && inst->id < s->old_count && s->is_awaited[inst->id]);
+}
+
 static bool is_offered(const Sweep *s, const Instruction *inst)
 {
-    return (inst->control_count == 0 || s->with_control) && inst->op != OP_PARAMETER &&
+    return (s->with_control || !has_control_edges(s, inst)) && inst->op != OP_PARAMETER &&
            !op_is(inst->op, OPF_EFFECT);
+}
+
+static bool *find_awaited(const Computation *comp, Arena *a)
+{
+    bool *is_awaited = NULL;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->control_count; k++) {
+            if (is_awaited == NULL)
+                is_awaited = ARENA_ARRAY(a, bool, comp->instruction_count);
+            is_awaited[inst->control[k]->id] = true;
+        }
+    }
+    return is_awaited;
 }
 
 /* What stands for an instruction waits for what that waited for. */
@@ -498,6 +520,7 @@ static bool sweep(Sweep *s)
     s->r.known = 0;
     Instruction **order = computation_post_order(comp, a, &n);
     s->old_count = comp->instruction_count;
+    s->is_awaited = find_awaited(comp, a);
     s->forward = ARENA_ARRAY(a, Instruction *, s->old_count);
     s->forward_capacity = s->old_count;
     bool changed = false;

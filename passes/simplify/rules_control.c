@@ -50,7 +50,9 @@ static bool is_cheap_branch(const Computation *branch)
     if (branch->instruction_count > BRANCH_INSTRUCTIONS)
         return false;
     for (const Instruction *inst = inst_first(branch); inst; inst = inst_next(inst)) {
-        if (inst->op == OP_PARAMETER || inst->op == OP_TUPLE)
+        bool hands_on = inst->op == OP_PARAMETER || inst->op == OP_TUPLE ||
+                        (inst->op == OP_GET_TUPLE_ELEMENT && shape_is_tuple(inst->shape));
+        if (hands_on)
             continue;
         bool simple = op_is(inst->op, OPF_ELEMENTWISE) || inst->op == OP_BROADCAST ||
                       inst->op == OP_RESHAPE || inst->op == OP_SLICE ||
@@ -60,7 +62,7 @@ static bool is_cheap_branch(const Computation *branch)
         int64_t n;
         if (!simple || inst->control_count > 0 || !shape_is_array(inst->shape) ||
             !shape_element_count(inst->shape, &n) || n > BRANCH_ELEMENTS)
-            return inst->op == OP_GET_TUPLE_ELEMENT && shape_is_tuple(inst->shape);
+            return false;
     }
     return true;
 }
@@ -117,12 +119,23 @@ static Instruction *conditional_select(Rewriter *r, Instruction *inst)
     return by;
 }
 
+/* It only computes its result; a program that it calls might do more. */
+static bool is_pure(const Computation *comp)
+{
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (op_is(inst->op, OPF_EFFECT | OPF_CONTROL | OPF_ASYNC_START) ||
+            inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
+            return false;
+    }
+    return true;
+}
+
 /* while whose condition is constantly false -> its operand */
 static Instruction *while_never(Rewriter *r, Instruction *inst)
 {
     (void)r;
     const Computation *condition = inst_attr(inst, ATTR_CONDITION)->computations.data[0];
-    if (!rw_is_splat(condition->root, 0.0))
+    if (!rw_is_splat(condition->root, 0.0) || !is_pure(condition))
         return NULL;
     return rw_as(inst, inst->operands[0]);
 }
