@@ -99,7 +99,8 @@ static Instruction *moved(const Loop *loop, Instruction *inst, Instruction **out
     while (top > 0) {
         Instruction *at = stack[top - 1];
         bool ready = true;
-        if (at->op == OP_GET_TUPLE_ELEMENT) {
+        if (at->op == OP_GET_TUPLE_ELEMENT &&
+            at->operands[0] == loop->body->parameters[0]) {
             outside[at->id] = loop->init->operands[inst_int(at, ATTR_INDEX, 0)];
             top--;
             continue;

@@ -19,6 +19,13 @@ static bool is_constant(const Instruction *inst)
     return inst->op == OP_CONSTANT || rw_splat_of(inst);
 }
 
+/* -x, of a type that has a sign: without one it is NaN whatever x is. */
+static bool is_negation(const Instruction *inst)
+{
+    return inst->op == OP_NEGATE &&
+           dtype_info[inst->shape->dtype].special != SPECIAL_E8M0;
+}
+
 /* c op x -> x op c */
 static Instruction *constant_right(Rewriter *r, Instruction *inst)
 {
@@ -49,12 +56,13 @@ static Instruction *of_splats(Rewriter *r, Instruction *inst)
     return rw_broadcast(r, inst->shape, scalar, 0, NULL);
 }
 
-/* x + 0 -> x of integers; x + -0 -> x */
+/* x + 0 -> x of integers; x + -0 -> x of floats (a complex -0 here has +0 as its imaginary part) */
 static Instruction *add_zero(Rewriter *r, Instruction *inst)
 {
     (void)r;
     Instruction *a = inst->operands[0], *b = inst->operands[1];
-    if (is_integer(inst) ? rw_is_splat(b, 0) : rw_is_splat(b, -0.0))
+    if (is_integer(inst) ? rw_is_splat(b, 0)
+                         : !dtype_is_complex(inst->shape->dtype) && rw_is_splat(b, -0.0))
         return rw_as(inst, a);
     return NULL;
 }
@@ -63,9 +71,9 @@ static Instruction *add_zero(Rewriter *r, Instruction *inst)
 static Instruction *add_negated(Rewriter *r, Instruction *inst)
 {
     Instruction *a = inst->operands[0], *b = inst->operands[1];
-    if (b->op == OP_NEGATE && inst->shape->dtype != DT_PRED)
+    if (is_negation(b) && inst->shape->dtype != DT_PRED)
         return rw_binary(r, OP_SUBTRACT, inst->shape, a, b->operands[0]);
-    if (a->op == OP_NEGATE && inst->shape->dtype != DT_PRED)
+    if (is_negation(a) && inst->shape->dtype != DT_PRED)
         return rw_binary(r, OP_SUBTRACT, inst->shape, b, a->operands[0]);
     return NULL;
 }
@@ -119,7 +127,7 @@ static Instruction *subtract_self(Rewriter *r, Instruction *inst)
 static Instruction *subtract_negated(Rewriter *r, Instruction *inst)
 {
     Instruction *b = inst->operands[1];
-    if (b->op != OP_NEGATE)
+    if (!is_negation(b))
         return NULL;
     return rw_binary(r, OP_ADD, inst->shape, inst->operands[0], b->operands[0]);
 }
@@ -147,7 +155,7 @@ static Instruction *multiply_zero(Rewriter *r, Instruction *inst)
 static Instruction *both_negated(Rewriter *r, Instruction *inst)
 {
     Instruction *a = inst->operands[0], *b = inst->operands[1];
-    if (a->op != OP_NEGATE || b->op != OP_NEGATE ||
+    if (!is_negation(a) || !is_negation(b) ||
         (inst->op == OP_DIVIDE && !dtype_is_float(inst->shape->dtype)))
         return NULL;
     return rw_binary(r, inst->op, inst->shape, a->operands[0], b->operands[0]);
@@ -203,7 +211,8 @@ static Instruction *twice(Rewriter *r, Instruction *inst)
 {
     (void)r;
     Instruction *a = inst->operands[0];
-    return a->op == inst->op ? rw_as(inst, a->operands[0]) : NULL;
+    bool is_involution = inst->op == OP_NEGATE ? is_negation(a) : a->op == inst->op;
+    return is_involution ? rw_as(inst, a->operands[0]) : NULL;
 }
 
 /* -(x - y) -> y - x of integers: of floats x = y would give -0 */
@@ -227,7 +236,7 @@ static Instruction *idempotent(Rewriter *r, Instruction *inst)
 static Instruction *abs_negated(Rewriter *r, Instruction *inst)
 {
     Instruction *a = inst->operands[0];
-    return a->op == OP_NEGATE ? rw_unary(r, OP_ABS, inst->shape, a->operands[0]) : NULL;
+    return is_negation(a) ? rw_unary(r, OP_ABS, inst->shape, a->operands[0]) : NULL;
 }
 
 /* max(x, x) -> x, min(x, x) -> x */
@@ -256,7 +265,7 @@ static bool is_greatest(const Literal *l)
     if (dtype_is_unsigned(t))
         return literal_bits(l, 0) == UINT64_MAX >> (64 - dtype_info[t].bits);
     return dtype_is_signed(t) &&
-           literal_int(l, 0) == (int64_t)(UINT64_MAX >> (65 - dtype_info[t].bits));
+           literal_int(l, 0) == (int64_t)(UINT64_MAX >> 1 >> (64 - dtype_info[t].bits));
 }
 
 /* max(x, least) -> x, min(x, greatest) -> x; the other way round: the constant, of integers */
@@ -280,8 +289,9 @@ static Instruction *extremum_bound(Rewriter *r, Instruction *inst)
 static bool includes(DType b, DType a)
 {
     const DTypeInfo *x = &dtype_info[a], *y = &dtype_info[b];
-    if (a == DT_PRED)
-        return dtype_is_integer(b) || (dtype_is_float(b) && y->special == SPECIAL_IEEE);
+    if (a == DT_PRED) /* s1 has no 1: it has -1 and 0 */
+        return (dtype_is_integer(b) && y->bits > dtype_is_signed(b)) ||
+               (dtype_is_float(b) && y->special == SPECIAL_IEEE);
     if (dtype_is_integer(a) && dtype_is_integer(b)) {
         if (dtype_is_signed(a))
             return dtype_is_signed(b) && y->bits >= x->bits;

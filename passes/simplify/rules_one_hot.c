@@ -59,7 +59,7 @@ static int row_operand(const Instruction *x, uint32_t dim)
 /* The largest number of an integer type. */
 static uint64_t largest(DType t)
 {
-    return UINT64_MAX >> (64 - dtype_info[t].bits + dtype_is_signed(t));
+    return UINT64_MAX >> dtype_is_signed(t) >> (64 - dtype_info[t].bits);
 }
 
 static bool match_factor(const Instruction *x, OneHotSum *s)
@@ -113,7 +113,10 @@ static bool match(Rewriter *r, Instruction *sum, OneHotSum *s)
     Instruction *product = sum->operands[0];
     while (is_widening(product))
         product = product->operands[0];
-    if (product->op != OP_MULTIPLY || uses_count(rw_uses(r), product) != 1)
+    if (product->op != OP_MULTIPLY)
+        return false;
+    const Uses *uses = rw_uses(r); /* it says what r->known is */
+    if (product->id >= r->known || uses_count(uses, product) != 1)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
         if (!match_factor(product->operands[i], s))

@@ -78,7 +78,10 @@ static Instruction *over_rows(Rewriter *r, const Instruction *slice, Instruction
 static Instruction *slice_softmax(Rewriter *r, Instruction *inst)
 {
     JoinedSoftmax s;
-    if (!match_joined(inst->operands[0], &s) || uses_only(rw_uses(r), s.weights) != inst)
+    if (!match_joined(inst->operands[0], &s))
+        return NULL;
+    const Uses *uses = rw_uses(r); /* it says what r->known is */
+    if (s.weights->id >= r->known || uses_only(uses, s.weights) != inst)
         return NULL;
     int64_t taken = taken_operand(inst, &s);
     if (taken < 0)

@@ -43,15 +43,17 @@ static int64_t *known_start(Rewriter *r, const Instruction *inst)
 {
     const Shape *s = inst->shape, *part = inst->operands[1]->shape;
     int64_t *start = ARENA_ARRAY(r->scratch, int64_t, s->rank + 1u);
-    if (inst->operand_count != s->rank + 2u)
+    if (!inst_has_scalar_starts(inst))
         return NULL;
     for (uint32_t d = 0; d < s->rank; d++) {
         const Literal *at = rw_splat_of(inst->operands[d + 2]);
         if (at == NULL)
             return NULL;
         int64_t last = s->dims[d] - part->dims[d];
-        start[d] = literal_int(at, 0);
-        start[d] = start[d] < 0 ? 0 : start[d] > last ? last : start[d];
+        int64_t first = literal_int(at, 0); /* negative: below 0, or beyond INT64_MAX */
+        bool is_above =
+            first > last || (first < 0 && dtype_is_unsigned(at->shape->dtype));
+        start[d] = is_above ? last : first < 0 ? 0 : first;
     }
     return start;
 }
