@@ -148,9 +148,10 @@ static void take(TopK *t, LLVMValueRef v, LLVMValueRef position, bool asks)
         gx_if_end(k, &fits, NULL, 0, NULL);
 }
 
-/* Elements first, first + 1, ... that go before the last of the k best so far are put behind those, which have room
- * for all. A barrier at the end. */
-static void take_chunk(TopK *t, const IndexExpr *row, LLVMValueRef first)
+/* Elements first, first + 1, ... before `end` that go before the last of the k best so far are put behind those, which
+ * have room for all. A barrier at the end. */
+static void take_chunk(TopK *t, const IndexExpr *row, LLVMValueRef first,
+                       LLVMValueRef end)
 {
     Emit *e = t->network.e;
     Kernel *k = e->k;
@@ -163,7 +164,8 @@ static void take_chunk(TopK *t, const IndexExpr *row, LLVMValueRef first)
     }
     for (uint32_t i = 0; i < t->taken; i++) {
         GxIf takes;
-        LLVMValueRef exists = is_in_row(t, positions[i]);
+        /* a batch need not be whole chunks: what lies behind it is the next one's */
+        LLVMValueRef exists = LLVMBuildICmp(b, LLVMIntULT, positions[i], end, "");
         LLVMValueRef is_better = compare(e, &t->order, &v[i], &last);
         gx_if_begin(k, &takes, LLVMBuildAnd(b, exists, is_better, ""));
         take(t, v[i], positions[i], false);
@@ -303,7 +305,7 @@ static LLVMValueRef retake_batch(TopK *t, const IndexExpr *row, LLVMValueRef fir
         LLVMBuildICmp(b, LLVMIntUGT, count, gx_i32(k, t->network.padded - chunk), ""));
     keep_best(t, count);
     gx_if_end(k, &full, NULL, 0, NULL);
-    take_chunk(t, row, loop.index);
+    take_chunk(t, row, loop.index, end);
     used = load_count(t);
     emit_scope_end(e);
     gx_loop_end(k, &loop, &used);
