@@ -71,13 +71,21 @@ static Instruction *find_first(const Regroup *j, const Instruction *second)
 
 /* -- the kernel ----------------------------------------------------------------------------------------- */
 
+/* Both begin with one value: by max, min, and, or any number may join twice, and another one would be lost. */
+static bool begin_alike(const Instruction *first, const Instruction *second)
+{
+    const Instruction *a = first->operands[1], *b = second->operands[1];
+    return a == b || (a->op == OP_CONSTANT && inst_same_operation(a, b));
+}
+
 /* reduce(reduce(x, a), b) -> reduce(x, a + b), where the initial value may join twice; or NULL. */
 static Instruction *join_reduces(const Regroup *j, Instruction *second)
 {
     Instruction *first = second->operands[0];
     if (second->op != OP_REDUCE || first->op != OP_REDUCE || second->operand_count != 2 ||
         first->operand_count != 2 || !reduction_may_join_twice(first) ||
-        !reduction_may_join_twice(second) || reduction_is_kept_wider(first) ||
+        !reduction_may_join_twice(second) || !begin_alike(first, second) ||
+        reduction_is_kept_wider(first) ||
         inst_called(first, 0)->root->op != inst_called(second, 0)->root->op)
         return NULL;
     const Shape *from = first->operands[0]->shape;
