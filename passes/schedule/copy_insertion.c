@@ -13,6 +13,7 @@
  *                hands on unchanged needs nothing;
  *   loop body    the next value of a leaf is made after the last use of the present one - or
  *                by an operation that may write where it reads -, else copied;
+ *   condition    nothing that the loop carries is ours: the body reads it, too;
  *   branch, call the result is a value of its own, else copied;
  *   beside it    what an asynchronous computation updates in place is dead when it is done, and ours;
  *   entry        the same, and a result aliased to a parameter follows the rule of loop bodies; one that may be
@@ -517,6 +518,8 @@ static void visit_computation(CopyInsertion *ci, CompUse use)
         append(ci, inst);
     }
     take_order(ci);
+    if (use == USE_CONDITION)
+        return; /* its result is read where it lies, and takes nobody's buffer */
     number_leaves(ci);
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst))
         append(ci, inst);
@@ -548,8 +551,7 @@ bool pass_copy_insertion(Module *m, PassContext *cx)
     const CompUse *use = find_uses(m, cx->scratch);
     for (uint32_t c = 0; c < programs.count; c++) {
         ci.comp = programs.data[c];
-        if (use[ci.comp->id] != USE_CONDITION)
-            visit_computation(&ci, use[ci.comp->id]);
+        visit_computation(&ci, use[ci.comp->id]);
     }
     return ci.changed;
 }
