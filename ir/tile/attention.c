@@ -88,10 +88,18 @@ static TileOp *apply(AttentionBuilder *c, OpCode op, TileOp *x, TileOp *y)
     return tile_apply(&c->b, op, DT_F32, 2, (TileOp *[]){x, y});
 }
 
+/* Beside a bias what does not count is the fill itself: a bias may be as low, or lower than least_score, in all columns
+ * that do. Not where it is asked whether a row has scores. */
+static double score_of_masked(const Attention *a)
+{
+    bool asks = a->mask_count != 0 && (a->band.rows != 0 || a->empty_is_zero);
+    return a->bias.base == NULL || a->fills_differ || asks ? least_score : a->fill;
+}
+
 /* x where the predicate holds, else the least score. */
 static TileOp *masked(AttentionBuilder *c, TileOp *x, TileOp *predicate, bool is_negated)
 {
-    TileOp *least = number(c, least_score);
+    TileOp *least = number(c, score_of_masked(c->a));
     if (x == NULL || predicate == NULL)
         return NULL;
     return tile_apply(

@@ -542,7 +542,9 @@ static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_s
     out->o = arrays[ATTENTION_O];
     out->bias = arrays[ATTENTION_BIAS];
     out->statistics = arrays[ATTENTION_STATISTICS];
-    return attention_band_fits(&out->band, out->parts.columns);
+    /* which columns share a row of which none counts is not known */
+    bool fills_count = out->mask_count != 0 && out->fills_differ;
+    return !fills_count && attention_band_fits(&out->band, out->parts.columns);
 }
 
 bool attention_match(const Instruction *last, Attention *out)

@@ -56,6 +56,8 @@ typedef struct AttentionParts {
     Mapped mask;    /* the predicate by which scores count, the last of mask_steps */
     uint32_t mask_steps;
     bool mask_is_negated;
+    double mask_fill;   /* of the last of them, as it is among the scores */
+    bool mask_is_added; /* one of them is added to what others have filled */
     const Instruction *maxima,
         *sums;                 /* reductions; no maxima where they are not taken off */
     bool has_statistics;       /* maxima, moved, can be added to the sums' logarithms */
@@ -80,11 +82,14 @@ typedef struct Attention {
     /* A score of each row that has no column of v: it adds to the sums only. inst is NULL: there is none. */
     Mapped sink;
     bool empty_is_zero; /* rows of which no score counts are 0, not the mean of all */
+    bool
+        fills_differ; /* of a row of which none counts the largest fills do, and not all columns alike */
     AttentionParts parts;
 } Attention;
 
 /* The attention whose result, moved and rounded perhaps, is `last`. Each row has a column within the band; with
- * other masks a row may have none, and is then the mean over all columns, as the softmax of equal scores, or 0. */
+ * other masks, all of one fill, a row may have none, and is then the mean over all columns, as the softmax of equal
+ * scores, or 0. */
 bool attention_match(const Instruction *last, Attention *out);
 
 /* What an attention keeps of each row for its gradient; NULL: nothing. */

@@ -107,9 +107,15 @@ void attention_follow(StridedView *v, double *scale)
 
 /* -- from the softmax to the first dot ------------------------------------------------------------ */
 
-static bool take_mask(const Mapped *predicate, bool is_negated, double fill, Attention *a)
+static bool take_mask(const Mapped *predicate, bool is_negated, double fill,
+                      bool is_added, Attention *a)
 {
     AttentionParts *p = &a->parts;
+    double among_scores = fill * a->scale;
+    a->fills_differ |=
+        p->mask_steps != 0 && (p->mask_is_added || among_scores != p->mask_fill);
+    p->mask_fill = among_scores;
+    p->mask_is_added |= is_added;
     a->largest_fill =
         p->mask_steps == 0 || fill > a->largest_fill ? fill : a->largest_fill;
     a->fill = fill;
@@ -128,7 +134,7 @@ static bool take_select(Attention *a, Mapped *x)
     if ((!is_negated && !attention_is_fill(x->inst->operands[2], &fill)) || a->cap != 0 ||
         a->scale < least_scale || !mapped_operand(x, 0, &predicate) ||
         !mapped_operand(x, is_negated ? 2 : 1, &kept) ||
-        !take_mask(&predicate, is_negated, fill, a))
+        !take_mask(&predicate, is_negated, fill, false, a))
         return false;
     *x = kept;
     return true;
@@ -183,13 +189,13 @@ static bool take_added_mask(Attention *a, Mapped m)
         return (is_negated || attention_is_fill(m.inst->operands[2], &fill)) &&
                attention_splat(m.inst->operands[is_negated ? 2 : 1], &value) &&
                value == 0 && mapped_operand(&m, 0, &predicate) &&
-               take_mask(&predicate, is_negated, fill, a);
+               take_mask(&predicate, is_negated, fill, true, a);
     }
     for (uint32_t i = 0; i < 2 && m.inst->op == OP_MULTIPLY; i++) {
         Mapped x;
         if (attention_is_fill(m.inst->operands[i], &fill) && mapped_operand(&m, !i, &x) &&
             as_indicator(x, &predicate, &is_negated))
-            return take_mask(&predicate, !is_negated, fill, a);
+            return take_mask(&predicate, !is_negated, fill, true, a);
     }
     return false;
 }
