@@ -341,9 +341,12 @@ static bool is_open(const MlirType *type)
     return open;
 }
 
+/* Operations in place of calls, in all: each function may call the next one twice. */
+enum { IN_PLACE_MOST = 1 << 22 };
+
 static void convert_in_place(Converter *c, const MlirOp *op, Function *f)
 {
-    const MlirRegion *body = f->op->region_count == 1 ? f->op->regions[0] : NULL;
+    MlirRegion *body = f->op->region_count == 1 ? f->op->regions[0] : NULL;
     const MlirOp *last =
         body != NULL && body->op_count != 0 ? body->ops[body->op_count - 1] : NULL;
     if (f->state == FUNCTION_OPEN || c->depth >= MLIR_DEPTH || last == NULL ||
@@ -352,11 +355,28 @@ static void convert_in_place(Converter *c, const MlirOp *op, Function *f)
         convert_error(c, "the call of @%s does not fit it, or it calls itself", f->name);
         return;
     }
+    for (uint32_t i = 0; i < op->operand_count; i++) {
+        if (mlir_type_equal(op->operands[i]->type, body->arguments[i].type))
+            continue;
+        convert_error(c, "argument %u of @%s is %s, but is given %s", i, f->name,
+                      mlir_type_text(c->scratch, body->arguments[i].type),
+                      mlir_type_text(c->scratch, op->operands[i]->type));
+        return;
+    }
+    c->in_place += body->op_count;
+    if (c->in_place > IN_PLACE_MOST) {
+        convert_unsupported(
+            c, "calls of functions of unknown sizes that are more than %d operations",
+            IN_PLACE_MOST);
+        return;
+    }
     f->state = FUNCTION_OPEN;
     c->depth++;
     for (uint32_t i = 0; i < op->operand_count; i++)
         body->arguments[i].inst = operand_of(op, i);
+    body->is_open = true; /* its own regions use what it defines */
     convert_ops(c, body);
+    body->is_open = false;
     for (uint32_t i = 0; i < op->result_count; i++)
         op->results[i].inst = operand_of(last, i);
     c->depth--;
@@ -397,7 +417,15 @@ void convert_composite(Converter *c, const MlirOp *op, const OpRow *row)
         convert_op(c, &inner);
         return;
     }
-    Instruction *inst = make_function_call(c, op, ask_symbol(c, op, "decomposition"));
+    const char *symbol = ask_symbol(c, op, "decomposition");
+    Function *f = symbol != NULL ? find_function(c, symbol) : NULL;
+    if (f == NULL)
+        return;
+    if (is_open(f->type)) {
+        convert_in_place(c, op, f);
+        return;
+    }
+    Instruction *inst = make_function_call(c, op, symbol);
     if (inst != NULL)
         set_composite(c, op, inst);
     bind_elements(c, op, make_finish(c, inst));

@@ -125,10 +125,65 @@ static bool has_types(Converter *c, const MlirOp *op)
     return true;
 }
 
+/* Whether its function reads sizes of operands and results: they are arrays. Of the others the rules of HLO say it. */
+static bool is_of_arrays(const OpRow *row)
+{
+    static ConvertFn *const functions[] = {
+        convert_broadcast,          convert_broadcast_in_dim,
+        convert_dequantize,         convert_dot,
+        convert_dot_general,        convert_dynamic_broadcast_in_dim,
+        convert_dynamic_conv,       convert_dynamic_gather,
+        convert_dynamic_iota,       convert_dynamic_pad,
+        convert_dynamic_reshape,    convert_einsum,
+        convert_get_dimension_size, convert_quantize,
+        convert_real_dynamic_slice, convert_rng,
+        convert_torch_index_select, convert_unary_einsum};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (row->convert == functions[i])
+            return true;
+    return strncmp(row->name, "chlo.", 5) == 0;
+}
+
+static bool has_arrays(Converter *c, const MlirOp *op, const OpRow *row)
+{
+    const MlirType *other = NULL;
+    if (!is_of_arrays(row))
+        return true;
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        if (!shape_is_array(operand_of(op, i)->shape))
+            other = op->operands[i]->type;
+    for (uint32_t i = 0; i < op->result_count; i++)
+        if (!shape_is_array(result_shape(op, i)))
+            other = op->results[i].type;
+    if (other == NULL)
+        return true;
+    convert_error(c, "%s takes and gives arrays, not %s", op->name,
+                  mlir_type_text(c->scratch, other));
+    return false;
+}
+
 /* What means nothing to a program of one device and is left out. */
 static bool is_empty(const MlirOp *op)
 {
     return op->result_count == 0 && strcmp(op->name, "sdy.sharding_group") == 0;
+}
+
+/* What was made is what the types of the results say, where they say all. The values of a manual computation are
+ * parts of what its types say. */
+static void check_results(Converter *c, const MlirOp *op, const OpRow *row)
+{
+    for (uint32_t i = 0; i < op->result_count; i++) {
+        const Instruction *inst = op->results[i].inst;
+        const Shape *said = result_shape(op, i);
+        if (inst == NULL || inst->shape == NULL || row->convert == convert_sdy_manual ||
+            shape_is_dynamic(said) || shape_is_dynamic(inst->shape) ||
+            shape_compatible(inst->shape, said))
+            continue;
+        convert_error(c, "%s gives %s, but its type says %s", op->name,
+                      shape_text(c->scratch, inst->shape, false),
+                      mlir_type_text(c->scratch, op->results[i].type));
+        op->results[i].inst = NULL;
+    }
 }
 
 void convert_op(Converter *c, const MlirOp *op)
@@ -136,16 +191,21 @@ void convert_op(Converter *c, const MlirOp *op)
     const MlirOp *outer = c->op;
     c->op = op;
     const OpRow *row = op_row(op->name);
+    for (uint32_t i = 0; i < op->result_count; i++)
+        op->results[i].inst =
+            NULL; /* it may have been made before, in place of another call */
     if (row == NULL) {
         convert_unsupported(c, "the operation %s", op->name);
     } else if (has_number(c, "operand", op->operand_count, row->operands) &&
                has_number(c, "result", op->result_count, row->results) &&
                has_number(c, "region", op->region_count, row->regions) &&
-               has_types(c, op) && operands_are_made(op) && !is_empty(op)) {
+               has_types(c, op) && operands_are_made(op) && has_arrays(c, op, row) &&
+               !is_empty(op)) {
         if (is_quantized(op) && quantized_needs_floats(row))
             convert_by_floats(c, op, row);
         else
             row->convert(c, op, row);
+        check_results(c, op, row);
     }
     c->op = outer;
 }
@@ -207,7 +267,7 @@ static bool set_attr(Converter *c, const MlirAttr *a, const AttrRow *row,
         if (a->kind != MLIR_FLOAT)
             return convert_error(c, "%s of %s is no number", row->name, c->op->name) !=
                    NULL;
-        inst_set(inst, (Attr){.id = row->id, .f = a->f});
+        inst_set(inst, (Attr){.id = row->id, .f = (double)(float)a->f}); /* all are f32 */
         return true;
     case FORM_INTS:
         if (!ask_ints(c, a, &ints))

@@ -71,6 +71,7 @@ struct Converter {
     const MlirOp *op;  /* that is being converted */
     uint32_t depth;    /* of regions and calls */
     uint32_t mark;     /* serial of walks over values */
+    uint64_t in_place; /* operations that stand in place of calls */
     Function *functions;
     uint32_t function_count;
     NamedMesh *meshes;

@@ -98,6 +98,11 @@ static const Shape *call_shape(Converter *c, const MlirOp *op)
     const MlirAttr *list = layouts_of(c, op, "result_layouts");
     if (list == NULL)
         return results_shape(c, op);
+    if (op->result_count == 1 && shape_is_tuple(result_shape(op, 0))) {
+        const Shape *tuple = result_shape(op, 0); /* a layout for each of its elements */
+        const Shape **laid = laid_out(c, list, tuple->rank, tuple->elements);
+        return laid != NULL ? shape_tuple(c->intern, tuple->rank, laid) : NULL;
+    }
     const Shape **shapes = ARENA_ARRAY(c->scratch, const Shape *, op->result_count + 1u);
     for (uint32_t i = 0; i < op->result_count; i++)
         shapes[i] = result_shape(op, i);

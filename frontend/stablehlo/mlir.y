@@ -75,6 +75,7 @@ static void mlir_error(const Span *span, MlirReader *r, const char *message);
 %token MESH       "'sdy.mesh'"
 %token MANUAL     "'sdy.manual_computation'"
 %token NAMED      "'sdy.named_computation'"
+%token SCAN       "'chlo.scan'"
 %token BAD        "character of no token"
 
 %type <attr> attr value list dict location location_opt location_inst bare_attr
@@ -166,6 +167,12 @@ pretty:
         attributes_opt
   | manual parens clauses '(' block_arguments ')'
                                     { region_begin(r, @4, REGION_GIVEN); }
+        region types_tail
+  | SCAN                            { op_name(r, @1); }
+        parens                      { op_scanned(r); }
+        WORD parens                 { op_scan_inits(r, @5); }
+        item_name '=' value         { op_item(r, read_name(r, @8), $10); }
+        module_attributes           { region_begin(r, @$, REGION_LABELLED); }
         region types_tail
   ;
 pretty_name: OP                     { op_pretty(r, @1); } ;
@@ -337,7 +344,7 @@ entry:
   ;
 word_list: WORD | word_list WORD ;
 unit_name: OP | RETURN | X | INIT | APPLIES | ACROSS | REDUCER | COND | DO | ATTRIBUTES | CALLSITE | FUSED
-  | AT | TO | MODULE | FUNC | MESH | MANUAL | NAMED ;
+  | AT | TO | MODULE | FUNC | MESH | MANUAL | NAMED | SCAN ;
 name: WORD | TYPE | TUPLE | LOC | UNIT | TRUE | FALSE | unit_name ;
 
 /* -- locations -- */

@@ -22,10 +22,11 @@ void convert_constant(Converter *c, const MlirOp *op, const OpRow *row)
                       mlir_type_text(c->scratch, type));
         return;
     }
+    size_t errors = c->diag->error_count;
     const Literal *splat = mlir_splat(c->file, c->arena, value);
     if (splat != NULL)
         bind(c, op, make_broadcast(c, make_constant(c, splat), value->type->shape));
-    else
+    else if (c->diag->error_count == errors)
         bind(c, op, make_constant(c, mlir_literal(c->file, c->arena, value)));
 }
 
@@ -99,8 +100,6 @@ Instruction *broadcast_in_dim(Converter *c, Instruction *inst, const Shape *shap
     if (inst == NULL)
         return NULL;
     const Shape *s = inst->shape;
-    if (!shape_is_array(s) || !shape_is_array(shape))
-        return convert_error(c, "a broadcast is of an array");
     if (!are_dims(c, "broadcast_dimensions", dims, s->rank, shape->rank))
         return NULL;
     int64_t *sizes = ARENA_ARRAY(c->scratch, int64_t, s->rank + 1u);

@@ -1,10 +1,12 @@
 /* What is said of operations besides what they compute: where they come from, how values are spread over
  * devices, attributes of the program that wrote them. */
+#include <math.h>
 #include <string.h>
 
 #include "frontend/hlo/fragment.h"
 #include "frontend/stablehlo/functions.h"
 #include "ir/base/text.h"
+#include "ir/dtype.h"
 
 /* -- locations ------------------------------------------------------------------------------ */
 
@@ -97,11 +99,38 @@ static void put_dict(Converter *c, Text *t, MlirDict dict, uint32_t depth)
     text_char(t, '}');
 }
 
+/* With a '.', and so that the same number is read; what is none as its bits. */
 static void put_number(Text *t, const MlirAttr *a)
 {
+    bool typed = a->type != NULL && a->type->kind == MLIR_ELEMENT;
+    DType type = typed ? a->type->shape->dtype : DT_F64;
+    if (!isfinite(a->f)) {
+        text_printf(t, "0x%0*llX", (int)(dtype_info[type].bits + 3) / 4,
+                    (unsigned long long)number_from_double(type, a->f));
+        return;
+    }
     char digits[64];
-    number_print_double(a->f, 9, digits);
-    text_string(t, digits);
+    number_print_double(a->f, type == DT_F64 ? 17 : 9, digits);
+    size_t whole = strcspn(digits, ".e");
+    text_add(t, digits, whole);
+    if (digits[whole] != '.')
+        text_string(t, ".0");
+    text_string(t, digits + whole);
+}
+
+static void put_string(Text *t, Bytes s)
+{
+    text_char(t, '"');
+    for (size_t i = 0; i < s.length; i++) {
+        unsigned char ch = (unsigned char)s.data[i];
+        if (ch == '\\')
+            text_string(t, "\\\\");
+        else if (ch < 0x20 || ch >= 0x7f || ch == '"')
+            text_printf(t, "\\%02X", ch);
+        else
+            text_char(t, (char)ch);
+    }
+    text_char(t, '"');
 }
 
 /* As MLIR writes it. */
@@ -124,7 +153,7 @@ static void put_text(Converter *c, Text *t, const MlirAttr *a, uint32_t depth)
         put_number(t, a);
         break;
     case MLIR_STRING:
-        text_printf(t, "\"%s\"", a->text.data);
+        put_string(t, a->text);
         break;
     case MLIR_SYMBOL:
         text_printf(t, "@%s", a->text.data);
@@ -146,6 +175,8 @@ static void put_text(Converter *c, Text *t, const MlirAttr *a, uint32_t depth)
     case MLIR_DENSE:
         if (a->is_source)
             text_add(t, a->text.data, a->text.length);
+        if (a->is_source && a->type != NULL)
+            text_printf(t, " : %s", mlir_type_text(c->scratch, a->type));
         break;
     case MLIR_WORD:
     case MLIR_STRUCT:

@@ -1,5 +1,6 @@
 /* Actions of the grammar of MLIR's text, second half: operations and their regions. */
 #include <stdarg.h>
+#include <string.h>
 
 #include "frontend/stablehlo/convert.h"
 #include "frontend/stablehlo/reader.h"
@@ -101,6 +102,31 @@ void op_argument(MlirReader *r, Span name, const MlirType *type, const MlirAttr 
 void op_loop_argument(MlirReader *r, Span name)
 {
     op_argument(r, name, r->operands.data[r->operands.count - 1]->type, NULL);
+}
+
+static size_t operands_so_far(MlirReader *r)
+{
+    return r->operands.count - form_top(r)->operand_mark;
+}
+
+void op_scanned(MlirReader *r)
+{
+    form_top(r)->scanned = operands_so_far(r);
+}
+
+/* (%inputs) inits (%inits): the generic form says how many of both. */
+void op_scan_inits(MlirReader *r, Span word)
+{
+    const size_t counts[] = {form_top(r)->scanned,
+                             operands_so_far(r) - form_top(r)->scanned};
+    if (strcmp(read_name(r, word), "inits") != 0)
+        op_error(r, word, "expects inits");
+    for (size_t i = 0; i < 2; i++) {
+        MlirAttr *a = ARENA_NEW(r->arena, MlirAttr);
+        *a = (MlirAttr){.kind = MLIR_INT, .span = word, .i = (int64_t)counts[i]};
+        STACK_PUSH(r, r->attrs, a);
+    }
+    op_item(r, "operandSegmentSizes", read_list(r, word, 2));
 }
 
 /* The types lie on the stack: operands', then results', or a function type alone. */

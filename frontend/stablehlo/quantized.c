@@ -19,7 +19,7 @@ bool quantized_needs_floats(const OpRow *row)
     if (row->convert == convert_dot || row->convert == convert_dot_general ||
         row->convert == convert_convolution || row->convert == convert_dynamic_conv ||
         row->convert == convert_einsum || row->convert == convert_ragged_dot ||
-        row->convert == convert_chlo_broadcast)
+        row->convert == convert_chlo_broadcast || row->op == OP_IOTA)
         return true;
     return row->convert == convert_plain && row->op != OP_COUNT &&
            (op_is(row->op, OPF_ELEMENTWISE) || row->op == OP_BATCH_NORM_INFERENCE ||
@@ -66,7 +66,7 @@ static Instruction *to_floats(Converter *c, Instruction *stored, const Quantized
     return make2(c, OP_MULTIPLY, real, make_convert(c, moved, q->expressed), scale);
 }
 
-/* round(real / scale) + zero_point, kept within the stored numbers */
+/* real / scale + zero_point, kept within the stored numbers, rounded last: a half goes to the even stored one */
 static Instruction *to_stored(Converter *c, Instruction *real, const Quantized *q)
 {
     if (real == NULL || !shape_is_array(real->shape))
@@ -75,15 +75,15 @@ static Instruction *to_stored(Converter *c, Instruction *real, const Quantized *
     const Shape *s = real->shape;
     Instruction *scale = spread_numbers(c, q, s, q->expressed, true);
     Instruction *zero = spread_numbers(c, q, s, DT_S32, false);
-    Instruction *steps =
-        make1(c, OP_ROUND_NEAREST_EVEN, s, make2(c, OP_DIVIDE, s, real, scale));
+    Instruction *steps = make2(c, OP_DIVIDE, s, real, scale);
     DType sum = q->expressed == DT_F64 ? DT_F64 : DT_F32;
     const Shape *wide = shape_with_dtype(c->intern, s, sum);
     Instruction *moved =
         make2(c, OP_ADD, wide, make_convert(c, steps, sum), make_convert(c, zero, sum));
     Instruction *clamp[] = {make_splat(c, wide, (double)q->min), moved,
                             make_splat(c, wide, (double)q->max)};
-    return make_convert(c, make(c, OP_CLAMP, wide, 3, clamp), q->storage);
+    Instruction *kept = make(c, OP_CLAMP, wide, 3, clamp);
+    return make_convert(c, make1(c, OP_ROUND_NEAREST_EVEN, wide, kept), q->storage);
 }
 
 void convert_quantize(Converter *c, const MlirOp *op, const OpRow *row)

@@ -56,10 +56,11 @@ typedef struct MlirForm {
     Span name;
     size_t operand_mark, init_mark, item_mark, entry_mark, region_mark, argument_mark,
         result_mark, type_mark, function_mark;
-    bool has_types, has_arrow;        /* what stands behind ':' */
-    bool is_pretty;                   /* a name without quotes, in no rule of its own */
-    bool after_value;                 /* of a pretty form: the last item was a value */
-    Span comma;                       /* the last one */
+    bool has_types, has_arrow; /* what stands behind ':' */
+    bool is_pretty;            /* a name without quotes, in no rule of its own */
+    bool after_value;          /* of a pretty form: the last item was a value */
+    Span comma;                /* the last one */
+    size_t scanned;            /* of a scan: how many inputs stand before its inits */
     uint32_t input_count, type_count; /* of the types: operands', then results' */
 } MlirForm;
 
@@ -155,6 +156,8 @@ void op_result(MlirReader *r, Span name, Span count);
 void op_argument(MlirReader *r, Span name, const MlirType *type,
                  const MlirAttr *location);
 void op_loop_argument(MlirReader *r, Span name);
+void op_scanned(MlirReader *r); /* the operands so far are a scan's inputs */
+void op_scan_inits(MlirReader *r, Span word);
 void op_types(MlirReader *r, size_t inputs, size_t results, bool has_arrow);
 void op_attributes(MlirReader *r, const MlirAttr *dict); /* entries of it */
 void op_end_generic(MlirReader *r, const MlirAttr *location);

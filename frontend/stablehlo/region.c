@@ -218,6 +218,11 @@ Computation *applied_computation(Converter *c, const MlirOp *op, uint32_t number
 {
     MlirRegion *region = op->regions[number];
     Values outer = {0};
+    for (uint32_t i = 0; i < region->argument_count; i++)
+        if (region->arguments[i].type->shape == NULL)
+            return convert_unsupported(
+                c, "an argument of type %s",
+                mlir_type_text(c->scratch, region->arguments[i].type));
     c->mark++;
     gather_outer(c, region, &outer, c->depth);
     Outside outside;

@@ -231,7 +231,11 @@ Instruction *math_zeta(Math *m, Instruction *x, Instruction *q)
         sum = sum == NULL ? term : add(m, sum, term);
     }
     Instruction *a = add(m, q, k(m, TERMS)), *power = op2(m, OP_POWER, a, exponent);
-    sum = add(m, sum, quotient(m, mul(m, power, a), sub(m, x, k(m, 1))));
+    Instruction *below = sub(m, x, k(m, 1)); /* a^(1 - x) is a number where a^-x is 0 */
+    Instruction *last = mul(m, k(m, is_wide(m) ? 0x1p-53 : 0x1p-24), op1(m, OP_ABS, sum));
+    Instruction *settled = is(m, DIRECTION_LE, op1(m, OP_ABS, power), last);
+    sum = add(m, sum, quotient(m, op2(m, OP_POWER, a, negative(m, below)), below));
+    Instruction *uncorrected = sum;
     sum = add(m, sum, mul(m, k(m, 0.5), power));
     Instruction *rising = x, *term = quotient(m, power, a), *square = mul(m, a, a);
     for (size_t j = 0; j < sizeof factors / sizeof *factors; j++) {
@@ -240,6 +244,7 @@ Instruction *math_zeta(Math *m, Instruction *x, Instruction *q)
         rising = mul(m, mul(m, rising, add(m, x, k(m, at + 1))), add(m, x, k(m, at + 2)));
         term = quotient(m, term, square);
     }
+    sum = choose(m, settled, uncorrected, sum); /* else 0 times what overflows */
     Instruction *nan = k(m, (double)NAN), *zero = k(m, 0);
     Instruction *low_q = is(m, DIRECTION_LE, q, zero);
     Instruction *fraction = is(m, DIRECTION_NE, x, op1(m, OP_FLOOR, x));

@@ -314,10 +314,21 @@ void eval_scatter(EvalCall *call)
         s->window[s->count + i] = eval_temp(call, n, dtype_info[t].storage);
     }
     scatter_all(s);
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->acc[i] != taken[i]->data)
-            fold_output(&s->fold, i, taken[i]->shape->dtype, taken[i]->data, s->acc[i],
-                        (size_t)taken[i]->count);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Shape *wanted =
+            inst->shape->dtype == DT_TUPLE ? inst->shape->elements[i] : inst->shape;
+        Value *out = taken[i];
+        if (wanted->dtype != out->shape->dtype) { /* of mixed precision */
+            out = eval_array(call, wanted);
+            value_copy_sizes(out, taken[i]);
+        }
+        if (s->acc[i] != out->data)
+            fold_output(&s->fold, i, wanted->dtype, out->data, s->acc[i],
+                        (size_t)out->count);
+        if (out != taken[i])
+            value_release(taken[i]);
+        taken[i] = out;
+    }
     if (inst->shape->dtype != DT_TUPLE) {
         call->result = taken[0];
         return;
