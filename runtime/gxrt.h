@@ -62,14 +62,16 @@ typedef enum gxrt_status {
                                   old: compile for the target named, or update the driver */
     GXRT_OUT_OF_MEMORY =
         6, /* host or device: free some, or use a larger device; the session
-                                  is still good */
+                                  is still good, unless an execution with collectives failed so */
     GXRT_DEVICE_FAILED =
         7, /* a kernel or a call failed on the device: destroy the session;
                                   results are undefined */
     GXRT_WORLD_FAILED =
         8, /* another rank is missing, late or different: end or restart all
                                   ranks; destroy the session and the world */
-    GXRT_HOST_CALL_FAILED = 9 /* a function that the caller registered reported failure */
+    GXRT_HOST_CALL_FAILED =
+        9 /* a function that the caller registered reported failure; a session
+                                 with collectives between devices or processes has failed then */
 } gxrt_status;
 
 /* A short name, such as "invalid argument". Never NULL. */

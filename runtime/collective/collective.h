@@ -74,6 +74,9 @@ void collective_each(gxrt_session *s, void (*job)(Device *));
 /* Aborts the communicators of a device: first the world's, from which the others were split. */
 void collective_abort(Device *d);
 
+/* For a session that is kept because a device does not end: stops the watchdog and aborts what it has not. */
+void collective_give_up(gxrt_session *s);
+
 /* Around what queues collectives on all local devices. Two sessions that do so at once on the
  * same devices would come in different orders on different devices, and wait for each other for
  * ever; so one after the other. Nothing for sessions without communicators or with one device. */

@@ -432,6 +432,19 @@ static void leave_cliques(Device *d)
     }
 }
 
+static void abort_once(Device *d)
+{
+    if (!d->is_aborted) {
+        collective_abort(d);
+    }
+}
+
+void collective_give_up(gxrt_session *s)
+{
+    watchdog_stop(s);
+    collective_each(s, abort_once);
+}
+
 void collective_destroy(gxrt_session *s)
 {
     watchdog_stop(s);

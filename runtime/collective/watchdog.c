@@ -90,6 +90,14 @@ void watchdog_leave(Device *d)
     }
 }
 
+/* Seconds that a device may wait for others, which may have more kernels to try than it has. */
+static double limit_of(const gxrt_session *s)
+{
+    enum { TUNING = 3600 };
+    double seconds = s->options.timeout_seconds;
+    return s->is_tuning && seconds < TUNING ? TUNING : seconds;
+}
+
 static bool event_done(const gxrt_session *s, CUevent event)
 {
     return s->cuda->event_query(event) != CUDA_ERROR_NOT_READY;
@@ -324,7 +332,7 @@ static void warn(const gxrt_session *s, size_t device)
     char text[REPORT] = "";
     append_wait(s, device, text, sizeof text);
     append(text, sizeof text, " is not done after %.3g s, waiting %.3g s more",
-           s->options.timeout_seconds / 2, s->options.timeout_seconds / 2);
+           limit_of(s) / 2, limit_of(s) / 2);
     ask_transport(s, device, text, sizeof text);
     for (size_t i = 0; i < s->device_count; i++) {
         describe(s, i, text, sizeof text);
@@ -346,8 +354,7 @@ static void strike(gxrt_session *s, size_t device, const char *failure)
     if (failure) {
         append(w->report, sizeof w->report, " has failed: %s", failure);
     } else {
-        append(w->report, sizeof w->report, " was not done within %.3g s",
-               s->options.timeout_seconds);
+        append(w->report, sizeof w->report, " was not done within %.3g s", limit_of(s));
     }
     ask_transport(s, device, w->report, sizeof w->report);
     append(w->report, sizeof w->report, "%s", states);
@@ -376,7 +383,7 @@ static bool look(gxrt_session *s, size_t i, double step)
     unsigned number = t->waits_number;
     t->waited = waits && number == t->waits_seen ? t->waited + step : 0;
     t->waits_seen = number;
-    double limit = s->options.timeout_seconds;
+    double limit = limit_of(s);
     longest = waits && t->waited > longest ? t->waited : longest;
     t->is_slow = longest > limit / 2;
     return longest > limit;

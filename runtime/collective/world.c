@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/collective/store.h"
+#include "runtime/run/fork.h"
 #include "runtime/run/session.h"
 
 /* The variables of each launcher, most explicit first. */
@@ -48,6 +49,7 @@ gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,
     if (!world) {
         return status_set(GXRT_OUT_OF_MEMORY, "gxrt_world_create: no memory");
     }
+    world->generation = fork_generation();
     world->rank = rank;
     world->size = size;
     world->local_rank = rank;
@@ -130,7 +132,7 @@ gxrt_status gxrt_world_from_environment(gxrt_world **out)
 
 void gxrt_world_destroy(gxrt_world *world)
 {
-    if (world) {
+    if (world && world->generation == fork_generation()) { /* else it is the parent's */
         store_close(world->store);
         free(world);
     }
@@ -229,7 +231,8 @@ gxrt_world_gather(gxrt_world *w, const void *bytes, size_t size, double seconds,
                           "GXRT_STORE",
                           w->size);
     }
-    st = put_all(w, bytes, size, seconds);
+    st = fork_check(w->generation, "gxrt_world_gather");
+    st = st == GXRT_OK ? put_all(w, bytes, size, seconds) : st;
     for (uint32_t rank = 0; rank < w->size && st == GXRT_OK; rank++) {
         char *got = NULL;
         size_t got_size = 0;

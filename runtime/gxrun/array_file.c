@@ -193,6 +193,8 @@ bool stored_array_read(const ArrayFile *f, const StoredArray *a, DType dtype,
                  label);
         return false;
     }
+    f->arrays[a - f->arrays].has_crc =
+        false; /* once: pred that is neither 0 nor 1 becomes 1 in place */
     NpyArray found;
     bool ok = a->is_npy
                   ? npy_find(label, a->data, a->bytes, dtype, rank, dims, &found, error,

@@ -229,8 +229,10 @@ static bool check_type(const Error *e, const Header *h, DType dtype)
 {
     const DTypeInfo *info = &dtype_info[dtype];
     char kind = kind_of(dtype);
+    /* numpy.save writes types of ml_dtypes as V, but for float8_e5m2 */
+    bool is_foreign = (info->class == DTC_FLOAT && kind == 'u') || info->bits < 8;
     bool same = h->kind == kind || (kind == 'b' && h->kind == 'u') ||
-                (h->kind == 'V' && info->class == DTC_FLOAT && kind == 'u');
+                (h->kind == 'V' && is_foreign) || (h->kind == 'f' && dtype == DT_F8E5M2);
     if (!same || h->width != info->storage) {
         return fail(e, "the file holds %c%u, the program wants %s: an array of %c%u%s",
                     h->kind, h->width, info->name, kind, info->storage,
@@ -304,6 +306,13 @@ bool npy_find(const char *name, unsigned char *bytes, size_t size, DType dtype,
                                             size - start, wanted);
     }
     *out = (NpyArray){bytes + start, wanted, h.fortran};
+    int unused = 8 - (int)dtype_info[dtype].bits; /* ml_dtypes has no sign there */
+    for (size_t i = 0; h.kind == 'V' && kind_of(dtype) == 'i' && unused > 0 && i < n;
+         i++) {
+        int value = out->data[i] & ((1 << (8 - unused)) - 1);
+        out->data[i] =
+            (unsigned char)(value >> (7 - unused) ? value - (1 << (8 - unused)) : value);
+    }
     return npy_check_values(name, dtype, out->data, n, error, error_size);
 }
 

@@ -137,14 +137,34 @@ static bool is_folder(const Options *o)
     return o->all_outputs && !is_archive(o->all_outputs);
 }
 
-/* It must not replace what is run, nor one before it. */
-static int check_file(const Options *o, const Written *files, size_t i)
+/* Whether it is a file that results are compared with, which is read when they are written. */
+static bool is_compared(const Options *o, const char *path, uint32_t device)
+{
+    bool same = false;
+    for (size_t k = 0; k < o->compare_count && !same; k++) {
+        char *array;
+        char *wanted = feed_file(o->compare[k].file, device, &array);
+        same = file_would_be_same(wanted, path);
+        free(wanted);
+        free(array);
+    }
+    return same;
+}
+
+/* It must not replace what is run or compared with, nor one before it. */
+static int check_file(const Options *o, const Written *files, size_t i, uint32_t device)
 {
     const char *const kept[] = {o->program, o->hlo, o->manifest};
     const Written *w = &files[i];
     int why = file_check_place(w->path);
     if (why) {
         return cannot_write(w->path, why);
+    }
+    if (is_compared(o, w->path, device)) {
+        return complain(EXIT_WRONG,
+                        "%s: would be replaced by %s before it is compared "
+                        "with; give another",
+                        w->path, w->what);
     }
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
         if (kept[k] && file_is_same(kept[k], w->path)) {
@@ -201,7 +221,7 @@ static int check_device(const Options *o, const Signature *s, uint32_t device)
     }
     int code = EXIT_DONE;
     for (size_t i = 0; i < count && code == EXIT_DONE; i++) {
-        code = check_file(o, files, i);
+        code = check_file(o, files, i, device);
     }
     for (size_t i = 0; i < count; i++) {
         free(files[i].path);

@@ -369,15 +369,33 @@ static gxrt_status undefine_temp(Device *d)
     return GXRT_OK;
 }
 
+/* What is done at the end, whether all was well or not. The first failure counts, with its words. */
+static gxrt_status finish(Device *d, gxrt_status st, gxrt_status (*ending)(Device *))
+{
+    char text[STATUS_TEXT];
+    if (st == GXRT_OK) {
+        return ending(d);
+    }
+    snprintf(text, sizeof text, "%s", gxrt_last_error());
+    ending(d);
+    return status_set(st, "%s", text);
+}
+
+static gxrt_status join_caller(Device *d)
+{
+    return join_streams(d, 0);
+}
+
 /* The session's own streams start after what the caller has queued, and the caller's stream
- * goes on after them. */
+ * goes on after them; after a failure, too, which may leave the session good: what is queued
+ * already still uses the caller's buffers. */
 static gxrt_status queue_commands(Device *d)
 {
     const Plan *p = d->session->plan;
     bool is_range = annotate_begin(plan_text(p, p->info->module));
     gxrt_status st = fork_streams(d, 0);
     st = st == GXRT_OK ? walk_run(d) : st;
-    st = st == GXRT_OK ? join_streams(d, 0) : st;
+    st = finish(d, st, join_caller);
     if (is_range) {
         annotate_end();
     }
@@ -406,8 +424,7 @@ gxrt_status execute_run(Device *d)
     if (st == GXRT_OK && !is_graph) {
         st = queue_commands(d);
     }
-    gxrt_status marked = wait_mark(d);
-    st = st == GXRT_OK ? marked : st;
+    st = finish(d, st, wait_mark);
     d->executions += st == GXRT_OK;
     device_leave(d);
     return st;

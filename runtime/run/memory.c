@@ -231,6 +231,9 @@ void gxrt_free(gxrt_session *session, size_t device, void *pointer)
 {
     Device *d = pointer ? local_device(session, device, "gxrt_free") : NULL;
     if (d && device_enter(d) == GXRT_OK) {
+        if (!d->is_late && session->options.max_seconds > 0) {
+            wait_executions(d); /* giving back waits for the device, without a limit */
+        }
         if (!wait_is_hopeless(d)) {
             session->cuda->mem_free((CUdeviceptr)(uintptr_t)pointer);
         }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/clock.h"
 #include "runtime/collective/collective.h"
 #include "runtime/run/device.h"
 #include "runtime/run/fork.h"
@@ -382,7 +383,11 @@ static bool is_hopeless(gxrt_session *s)
     bool hopeless = false;
     for (size_t i = 0; i < s->device_count && !hopeless; i++) {
         Device *d = &s->devices[i];
-        if (d->is_late && device_enter(d) == GXRT_OK) {
+        bool is_limited = d->context && s->options.max_seconds > 0;
+        if (is_limited && device_enter(d) == GXRT_OK) {
+            if (!d->is_late) {
+                wait_executions(d); /* the first wait since the last execution */
+            }
             hopeless = wait_is_hopeless(d);
             device_leave(d);
         }
@@ -396,7 +401,14 @@ void gxrt_session_destroy(gxrt_session *s)
         return;
     }
     workers_stop(s);
-    if (is_hopeless(s)) {
+    bool hopeless = is_hopeless(s);
+    if (hopeless && s->watchdog) { /* it must not work on what the caller destroys next */
+        collective_give_up(s);
+        for (int tries = 0; tries < 100 && (hopeless = is_hopeless(s)); tries++) {
+            sleep_seconds(0.01); /* what waits for other devices ends now */
+        }
+    }
+    if (hopeless) {
         session_log(s, 1,
                     "gxrt_session_destroy: a device that was late is not done: its "
                     "memory and the session are kept");

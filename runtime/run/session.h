@@ -17,6 +17,7 @@ struct gxrt_world {
     struct Store *store; /* NULL: none */
     unsigned sessions;   /* that exchanged something through the store */
     unsigned gathers;    /* calls of gxrt_world_gather */
+    unsigned generation; /* of the process that made it */
 };
 
 typedef struct Solvers Solvers; /* library/solver.c */
@@ -158,6 +159,7 @@ struct gxrt_session {
     gxrt_status (*job)(Device *); /* what the workers do */
     _Atomic bool failed;          /* a device has failed: nothing more can run */
     unsigned generation;          /* of the process that made it */
+    _Atomic bool is_tuning;       /* ranks wait for one that tries kernels */
 };
 
 /* gxrt_session_create with the tables given: for tests, which pass their own. Tables that are

@@ -356,10 +356,12 @@ gxrt_status gxrt_tune(gxrt_session *s, size_t n, const gxrt_run *runs,
     }
     Tune tune = {tuner, is_done};
     d->tune = &tune;
+    s->is_tuning = true;
     gxrt_status st = gxrt_execute(s, n, runs);
     for (size_t i = 0; i < s->device_count && st == GXRT_OK; i++) {
         st = gxrt_synchronize(s, i);
     }
+    s->is_tuning = false;
     d->tune = NULL;
     free(is_done);
     return st;

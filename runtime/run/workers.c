@@ -69,6 +69,8 @@ void workers_stop(gxrt_session *s)
         if (d->has_wake) {
             pthread_cond_destroy(&d->wake);
         }
+        d->has_thread = d->has_wake =
+            false; /* a session that was kept is destroyed again */
     }
     if (s->has_round_over) {
         pthread_cond_destroy(&s->round_over);
@@ -79,12 +81,16 @@ void workers_stop(gxrt_session *s)
     if (s->has_mutex) {
         pthread_mutex_destroy(&s->mutex);
     }
+    s->has_round_over = s->has_idle = s->has_mutex = false;
 }
 
 gxrt_status session_each(gxrt_session *s, gxrt_status (*job)(Device *))
 {
     if (s->device_count == 1) {
-        return job(&s->devices[0]);
+        gxrt_status st = job(&s->devices[0]);
+        /* the collectives of other processes would meet those of the next execution */
+        s->failed |= st != GXRT_OK && s->transport != NULL;
+        return st;
     }
     pthread_mutex_lock(&s->mutex);
     s->job = job;
