@@ -62,6 +62,7 @@ class Memory:
         self.pointer = session.take(device, size, stream)
         self._finalizer = weakref.finalize(self, session.put_back, device, size, stream, self.pointer)
         self._lease: Optional[weakref.ref] = None
+        self._is_spread = False  # streams other than its own have used it
 
     def export(self) -> Lease:
         """What others hold as long as they use it. They may do so on streams of theirs: it is not used again before
@@ -70,11 +71,20 @@ class Memory:
             self._finalizer = weakref.finalize(self, self.session.free, self.device, self.pointer)
             self._finalizer.atexit = False
             self.session.stay()
+            self._is_spread = True
         lease = self._lease() if self._lease is not None else None
         if lease is None:
             lease = Lease(self)
             self._lease = weakref.ref(lease)
         return lease
+
+    def use_on(self, stream: int) -> None:
+        """Work on another stream than its own uses it: it is not used again on its own one before that is done, but
+        given back, for which the device comes to rest."""
+        if stream != self.stream and self._finalizer.alive and not self._is_spread:
+            self._is_spread = True
+            self._finalizer.detach()
+            self._finalizer = weakref.finalize(self, self.session.free, self.device, self.pointer)
 
     @property
     def is_shared(self) -> bool:
@@ -261,6 +271,7 @@ def _put_array(session: Session, device: int, value: Value, given: Array, stream
         copy = Memory(session, device, value.bytes, stream)
         _copy_in(copy, value, given.numpy())
         return Argument(copy.pointer, copy, copy)
+    memory.use_on(stream)
     donor = given if donate and (value.alias >= 0 or value.donated) else None
     if donor is not None and not memory.is_shared:
         return Argument(memory.pointer, memory, memory, donor)
@@ -285,6 +296,10 @@ def _put_view(session: Session, device: int, value: Value, given: Any, kind: tup
         raise RunError(f"{value}: the array has strides {strides}, the program wants {wanted}: make it contiguous")
     if view.data % max(value.alignment, 1):
         raise RunError(f"{value}: the array lies at {view.data:#x}, the program wants a multiple of {value.alignment}")
+    if value.must_alias:  # the result has to be memory of ours
+        copy = Memory(session, device, value.bytes, stream)
+        session.copy(device, copy.pointer, view.data, value.bytes)
+        return Argument(copy.pointer, copy, copy)
     return Argument(view.data, view.owner, None)
 
 
@@ -330,6 +345,8 @@ def _from_numbers(given: Any, value: Value, wanted: np.dtype) -> np.ndarray:
         array = np.asarray(given)
         if d.is_integer and array.dtype.kind == "f":
             array = np.asarray(given, object)  # NumPy has rounded integers beside others
+        elif not d.is_integer and array.dtype.kind == "O" and all(isinstance(number, int) for number in array.flat):
+            array = array.astype(np.float64)  # NumPy has no integers beyond 64 bits
         fits = _has_values(d, array)
     except (TypeError, ValueError, OverflowError):
         fits = False
@@ -379,8 +396,11 @@ def foreign(given: Any) -> np.ndarray:
     if hasattr(given, "__dlpack__") and is_on_host(given):
         if getattr(given, "requires_grad", False):
             given = given.detach()
-        view = dlpack.view(given, None)
-        d = dtypes.of_dlpack(view.code, view.bits)
+        try:
+            view = dlpack.view(given, None)
+        except Exception:  # a type that the library does not hand out so: int4 of JAX
+            view = None
+        d = dtypes.of_dlpack(view.code, view.bits) if view is not None else None
         if d is not None and d.bits >= 8:
             return _strided(view, d)
     try:

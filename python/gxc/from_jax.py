@@ -135,11 +135,11 @@ class Jit:
         self._programs: dict[Any, Program] = {}
         self._lock = threading.RLock()  # a function may call itself while it is traced
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
         program, dynamic, named = self._find(arguments, keywords)
-        return program(*dynamic, donate=bool(self._donate), **named)
+        return program._call(dynamic, named, donate=bool(self._donate))
 
-    def compiled(self, *arguments: Any, **keywords: Any) -> Program:
+    def compiled(self, /, *arguments: Any, **keywords: Any) -> Program:
         """The program for such arguments, compiled if it is not there yet."""
         return self._find(arguments, keywords)[0]
 
@@ -151,7 +151,7 @@ class Jit:
         leaves, shape_of_tree = jax.tree_util.tree_flatten((dynamic, named))
         fixed = (tuple((i, type(arguments[i]), arguments[i]) for i in sorted(static)),  # 1 == 1.0 == True
                  tuple((k, type(v), v) for k, v in sorted(keywords.items()) if k in self._static_names))
-        key = (shape_of_tree, fixed, tuple(_signature(leaf) for leaf in leaves), jax.config.jax_enable_x64)
+        key = (shape_of_tree, fixed, tuple(_signature(leaf) for leaf in leaves), _trace_context(jax))
         with self._lock:
             if key not in self._programs:
                 self._programs[key] = self._compile(jax, arguments, keywords, static)
@@ -166,6 +166,17 @@ class Jit:
         if warning:
             warnings.warn(warning.rstrip(), GxcWarning, stacklevel=4)
         return Program(data, interface=source.interface, native=True)
+
+
+def _trace_context(jax: Any) -> Any:
+    """Settings of JAX that change what a function is traced to, as jax.jit's own cache has them."""
+    try:
+        from jax._src import config
+        return config.trace_context()
+    except (ImportError, AttributeError):
+        names = ("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion",
+                 "jax_default_prng_impl", "jax_threefry_partitionable", "jax_random_seed_offset")
+        return tuple(getattr(jax.config, name, None) for name in names)
 
 
 def _example(leaf: Any) -> Any:

@@ -112,9 +112,14 @@ class Program:
         may overwrite arguments that it aliases with results; such `gxc.Array`s can be used no more. `device` is "auto",
         "cuda", "emu" or "emu:sm_80", `ordinal` CUDA's number of the GPU.
         """
+        return self._call(arguments, keywords, stream, donate, device, ordinal)
+
+    def _call(self, arguments: Iterable[Any], keywords: dict[str, Any], stream: Any = None, donate: bool = False,
+              device: str = "auto", ordinal: Optional[int] = None) -> Any:
+        """The same, where arguments of the function may have any name."""
         if self.replicas * self.partitions != 1:
             raise RunError(f"{self.name} is for {self.replicas} x {self.partitions} devices: use run()")
-        leaves = self._leaves(arguments, keywords)
+        leaves = self._leaves(tuple(arguments), keywords)
         session = self.session(device, [ordinal] if ordinal is not None else None)
         return self._tree(self._execute(session, [leaves], [_stream(stream)], donate)[0])
 
@@ -162,7 +167,8 @@ class Program:
         with session.lock:
             inputs = []
             for d, (given, stream) in enumerate(zip(leaves, streams)):
-                if stream and any(not isinstance(g, Array) for g in given):
+                if stream and any(not (isinstance(g, Array) and g._memory is not None and session.reaches(d, g._memory))
+                                  for g in given):
                     session.synchronize(d)  # copies wait for the default stream only, and memory is used again
                 inputs.append([put(session, d, v, g, stream, donate) for v, g in zip(self.arguments, given)])
             outs = [[self._result_memory(session, d, v, inputs[d], streams[d]) for v in self.results]
