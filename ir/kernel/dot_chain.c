@@ -242,6 +242,7 @@ bool dot_chain_band(const Instruction *exponential, uint32_t rows, uint32_t colu
         !attention_band_fits(&a.band, a.parts.columns))
         return false;
     *band = a.band;
-    *fill = a.mask_count != 0 ? a.largest_fill : 0;
+    /* a bias may be as low as a fill in all columns of a row that count */
+    *fill = a.mask_count != 0 || a.parts.bias.inst != NULL ? a.largest_fill : 0;
     return true;
 }

@@ -89,11 +89,15 @@ static TileOp *apply(AttentionBuilder *c, OpCode op, TileOp *x, TileOp *y)
 }
 
 /* Beside a bias what does not count is the fill itself: a bias may be as low, or lower than least_score, in all columns
- * that do. Not where it is asked whether a row has scores. */
+ * that do. Not where rows of which no score counts are 0: it is asked whether a row has scores. */
+static bool fills_masked(const Attention *a)
+{
+    return a->bias.base != NULL && !(a->mask_count != 0 && a->empty_is_zero);
+}
+
 static double score_of_masked(const Attention *a)
 {
-    bool asks = a->mask_count != 0 && (a->band.rows != 0 || a->empty_is_zero);
-    return a->bias.base == NULL || a->fills_differ || asks ? least_score : a->fill;
+    return fills_masked(a) ? a->parts.mask_fill : least_score;
 }
 
 /* x where the predicate holds, else the least score. */
@@ -184,6 +188,8 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *scale_left)
     double scale = a->scale;
     bool waits = a->cap == 0 && a->bias.base == NULL && scale >= least_factor &&
                  scale <= most_factor;
+    /* to what masks fill; a fill that is added is the same with it and without */
+    bool adds_last = a->parts.bias_is_outside && !a->parts.mask_is_added;
     *scale_left = waits ? scale * TILE_LOG2_E : 1;
     if (a->cap != 0) {
         x = apply(c, OP_MULTIPLY, x, number(c, scale / a->cap));
@@ -191,13 +197,15 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *scale_left)
         scale = a->cap;
     }
     if (are_natural(a))
-        x = with_bias(c, apply(c, OP_MULTIPLY, x, number(c, scale)));
+        x = apply(c, OP_MULTIPLY, x, number(c, scale));
     else if (!waits)
         x = apply(c, OP_MULTIPLY, x, number(c, scale * TILE_LOG2_E));
+    if (!adds_last)
+        x = with_bias(c, x);
     x = banded(c, x);
     for (uint32_t i = 0; i < a->mask_count; i++)
         x = with_mask(c, x, &a->masks[i]);
-    return x;
+    return adds_last ? with_bias(c, x) : x;
 }
 
 /* -- the program ------------------------------------------------------------------------------- */
@@ -392,15 +400,17 @@ static bool store_rows(AttentionBuilder *c, TileOp *loop, uint32_t result)
     return true;
 }
 
-/* A row of which other masks than the band leave nothing is the mean of all columns. */
+/* A row of which other masks than the band leave nothing is the mean of all columns; one whose scores a bias makes as low
+ * as the fill has those that the band leaves out, too. */
 static void set_bounds(AttentionBuilder *c, TileOp *loop, const TileConfig *config)
 {
-    bool needs_all = c->a->mask_count != 0 && !c->a->empty_is_zero;
+    bool fills = fills_masked(c->a),
+         needs_all = fills || (c->a->mask_count != 0 && !c->a->empty_is_zero);
     tile_set_bounds(c->b.p, loop, DIM_M, &c->a->band, !needs_all || !config->is_shared);
     if (needs_all && !config->is_shared && c->a->band.rows != 0) {
         loop->rest = TILE_REST_AFTER;
         loop->met = ATTENTION_MOST;
-        loop->least_met = no_score;
+        loop->least_met = fills ? c->a->parts.mask_fill / 2 : no_score;
     }
 }
 

@@ -1,6 +1,7 @@
 /* See attention.h. */
 #include "ir/kernel/attention/attention.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "ir/analysis/collective.h"
@@ -200,6 +201,21 @@ static bool peel_sink(const Attention *a, const Mapped *of_sink, Mapped *maxima)
     return false;
 }
 
+/* What no maximum is below: the reduction's start, and a bound behind it. */
+static double least_maximum(Mapped maxima, const Instruction *reduction)
+{
+    double least, bound;
+    if (!attention_is_fill(reduction->operands[1], &least))
+        least = -INFINITY;
+    if (!attention_peel_repetitions(&maxima) || maxima.inst->op != OP_MAXIMUM)
+        return least;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (attention_splat(maxima.inst->operands[i], &bound) && bound > least)
+            least = bound;
+    }
+    return least;
+}
+
 /* x - max of x: past the subtraction. Without one, x as it is. */
 static bool take_maxima(Mapped *x, const Mapped *of_sink, Attention *a)
 {
@@ -213,6 +229,7 @@ static bool take_maxima(Mapped *x, const Mapped *of_sink, Attention *a)
         !match_reduction(maxima, OP_MAXIMUM, p, &reduction, &read))
         return !has_sink;
     p->maxima = reduction.inst;
+    p->least_maximum = least_maximum(maxima, reduction.inst);
     p->of_maxima = reduction.map;
     p->has_statistics = !has_sink && map_maxima(&p->rows.map, &p->of_maxima);
     if (!mapped_operand(x, 0, &p->masked))
@@ -522,6 +539,14 @@ static bool arrange(const Attention *a, const AttentionDigits *d,
            attention_arrange(&others, &a->band, out);
 }
 
+/* In a row of which no score counts all exponentials are 0, and so is their sum: its result is no number. */
+static bool has_empty_sums(const Attention *a)
+{
+    const AttentionParts *p = &a->parts;
+    return a->mask_count != 0 && !a->empty_is_zero && a->sink.inst == NULL &&
+           (p->maxima == NULL || p->mask_fill < p->least_maximum);
+}
+
 /* With the weights as operand !v_side. */
 static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_side,
                        Attention *out)
@@ -543,8 +568,10 @@ static bool match_from(const OutputDot *o, const Instruction *last, uint32_t v_s
     out->bias = arrays[ATTENTION_BIAS];
     out->statistics = arrays[ATTENTION_STATISTICS];
     /* which columns share a row of which none counts is not known */
-    bool fills_count = out->mask_count != 0 && out->fills_differ;
-    return !fills_count && attention_band_fits(&out->band, out->parts.columns);
+    bool fills_count =
+        (out->mask_count != 0 || out->bias.base != NULL) && out->fills_differ;
+    return !fills_count && !has_empty_sums(out) &&
+           attention_band_fits(&out->band, out->parts.columns);
 }
 
 bool attention_match(const Instruction *last, Attention *out)

@@ -2,6 +2,7 @@
 #include "ir/attribute/direction.h"
 #include "ir/kernel/attention/attention.h"
 #include "ir/literal.h"
+#include "ir/number/number.h"
 
 enum { MOST_TERMS = 4, MOST_DEPTH = 24 };
 static const int64_t most_constant = INT64_C(1) << 30;
@@ -165,6 +166,17 @@ static bool is_truth(const Instruction *x, bool value)
     return x->shape->dtype == DT_PRED && inst_is_constant_scalar(x, value);
 }
 
+/* What becomes of an operand of that choice on the way to x. */
+static double converted(const Instruction *x, const Instruction *choice, double value)
+{
+    if (x == choice)
+        return value;
+    value = converted(x->operands[0], choice, value);
+    DType t = x->shape->dtype;
+    return x->op == OP_CONVERT ? number_to_double(t, number_from_double(t, value))
+                               : value;
+}
+
 /* select(p, c, d) compared with e, where one of c and d fits and the other does not: p again. */
 static bool unwrap_comparison(const Mapped *m, Mapped *predicate, bool *is_negated)
 {
@@ -174,12 +186,15 @@ static bool unwrap_comparison(const Mapped *m, Mapped *predicate, bool *is_negat
         return false;
     while (x.inst->op == OP_BROADCAST || x.inst->op == OP_RESHAPE ||
            x.inst->op == OP_CONVERT || x.inst->op == OP_COPY) {
-        if (!mapped_operand(&x, 0, &x))
+        bool is_close = x.inst->op != OP_CONVERT || conversion_is_close(x.inst);
+        if (!is_close || !mapped_operand(&x, 0, &x))
             return false;
     }
     if (x.inst->op != OP_SELECT || !attention_splat(x.inst->operands[1], &if_true) ||
         !attention_splat(x.inst->operands[2], &if_false))
         return false;
+    if_true = converted(m->inst->operands[0], x.inst, if_true);
+    if_false = converted(m->inst->operands[0], x.inst, if_false);
     int64_t direction = inst_int(m->inst, ATTR_DIRECTION, DIRECTION_EQ);
     bool at_true = direction_holds(direction, if_true, limit);
     *is_negated ^= !at_true;

@@ -112,8 +112,9 @@ static bool take_mask(const Mapped *predicate, bool is_negated, double fill,
 {
     AttentionParts *p = &a->parts;
     double among_scores = fill * a->scale;
-    a->fills_differ |=
-        p->mask_steps != 0 && (p->mask_is_added || among_scores != p->mask_fill);
+    bool is_beyond_bias = p->bias.inst != NULL && !p->bias_is_outside;
+    a->fills_differ |= p->mask_steps != 0 && (p->mask_is_added || is_beyond_bias ||
+                                              among_scores != p->mask_fill);
     p->mask_fill = among_scores;
     p->mask_is_added |= is_added;
     a->largest_fill =
@@ -200,6 +201,13 @@ static bool take_added_mask(Attention *a, Mapped m)
     return false;
 }
 
+/* Scores are rounded away beside a fill that is added to them: those of a row of which none counts are all equal then.
+ * Beside a lesser one they are not, and it is a bias like any other. */
+static bool swallows_scores(double fill, DType sum)
+{
+    return sum == DT_BF16 || fill <= (sum == DT_F16 ? -3e4 : -1e9);
+}
+
 static bool take_sum(Attention *a, const Mapped *x, uint32_t operand)
 {
     Mapped kept, added;
@@ -207,11 +215,14 @@ static bool take_sum(Attention *a, const Mapped *x, uint32_t operand)
     if (a->cap != 0 || a->scale != 1 || !mapped_operand(x, operand, &kept) ||
         !mapped_operand(x, !operand, &added))
         return false;
-    if (!take_added_mask(a, added)) {
+    if (!take_added_mask(a, added) ||
+        (a->mask_count != before.mask_count &&
+         !swallows_scores(a->fill, x->inst->shape->dtype))) {
         *a = before;
         if (a->parts.bias.inst != NULL)
             return false;
         a->parts.bias = added;
+        a->parts.bias_is_outside = a->parts.mask_steps == 0;
     }
     return attention_match_scores(kept, a);
 }
