@@ -65,9 +65,25 @@ static int32_t digits_of_some(const Instruction *inst, uint32_t first, uint32_t 
     return most;
 }
 
+/* A number of few digits may become one of many: -1 the greatest of an unsigned type, what is too large the greatest of
+ * an integer type. */
+static bool may_wrap(const Instruction *inst)
+{
+    DType to = inst->shape->dtype, from = inst->operands[0]->shape->dtype;
+    if (dtype_info[to].class != DTC_UINT && dtype_info[to].class != DTC_SINT)
+        return false;
+    if (inst->op == OP_NEGATE)
+        return dtype_is_unsigned(to);
+    return inst->op == OP_CONVERT &&
+           (dtype_is_float(from) ||
+            (dtype_info[from].class == DTC_SINT && dtype_is_unsigned(to)));
+}
+
 /* What rounding leaves has no more digits than the type, and no more than there were before. */
 static int32_t digits_of_operation(const Instruction *inst, uint32_t depth)
 {
+    if (inst->operand_count == 1 && may_wrap(inst))
+        return INT32_MAX;
     switch (inst->op) {
     case OP_CONSTANT:
         return digits_of_constant(inst);
