@@ -23,6 +23,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/carried.h"
+#include "ir/analysis/collective.h"
 #include "ir/analysis/loop_slice.h"
 #include "ir/kernel/kind.h"
 #include "ir/kernel/reduction.h"
@@ -32,6 +33,7 @@
 #include "passes/fusion/fusion.h"
 #include "passes/fusion/live_profile.h"
 #include "passes/fusion/multi_output.h"
+#include "passes/schedule/groups.h"
 #include "passes/schedule/memory.h"
 
 #define STRETCH 1024 /* instructions that are looked at together */
@@ -294,8 +296,20 @@ static bool sizes_fit(const Kernel *a, const Kernel *b)
 
 enum { BEFORE = 1, BEHIND = 2 };
 
+/* Of a scheduling group: a kernel with others would be none, and so perhaps a gap in it. */
+static bool is_member(const Instruction *inst)
+{
+    const char *name = inst_frontend_attribute(inst, GROUP_ATTRIBUTE);
+    return name != NULL && strcmp(name, "noop") != 0;
+}
+
+static bool has_sides(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_COLLECTIVE) || is_member(inst);
+}
+
 /* Where collectives are to run beside kernels, one that they wait for must not be tied to one
- * that could run meanwhile. */
+ * that could run meanwhile; nor one that members of scheduling groups wait for to one that waits for them. */
 static void find_sides(Join *j)
 {
     const Computation *comp = j->comp;
@@ -305,12 +319,12 @@ static void find_sides(Join *j)
         const Instruction *inst = comp->instructions[i];
         for (uint32_t k = 0; k < inst->operand_count; k++) {
             const Instruction *o = inst->operands[k];
-            j->side[i] |= op_is(o->op, OPF_COLLECTIVE) ? BEHIND : j->side[o->id] & BEHIND;
+            j->side[i] |= has_sides(o) ? BEHIND : j->side[o->id] & BEHIND;
         }
     }
     for (uint32_t i = count; i-- > 0;) {
         const Instruction *inst = comp->instructions[i];
-        bool before = op_is(inst->op, OPF_COLLECTIVE) || (j->side[i] & BEFORE) != 0;
+        bool before = has_sides(inst) || (j->side[i] & BEFORE) != 0;
         for (uint32_t k = 0; before && k < inst->operand_count; k++)
             j->side[inst->operands[k]->id] |= BEFORE;
     }
@@ -350,7 +364,8 @@ static bool fits_registers(Join *j, const Kernel *k, double apart)
 /* The fusion a with b's code and result in it; false, and a is as before: no kernel makes that. */
 static bool try_join(Join *j, Kernel *a, Kernel *b)
 {
-    if (j->side != NULL && j->side[a->fusion->id] != j->side[b->fusion->id])
+    if (j->side != NULL && (j->side[a->fusion->id] != j->side[b->fusion->id] ||
+                            is_member(a->fusion) || is_member(b->fusion)))
         return false;
     Instruction *fusion = a->fusion;
     own_computation(a);

@@ -308,6 +308,27 @@ static uint32_t done_of(const CopyInsertion *ci, const Instruction *start)
     return i;
 }
 
+/* The program reads the value while what `start` began may write over it. */
+static bool is_read_beside(const CopyInsertion *ci, const Instruction *start,
+                           uint32_t done, Source s)
+{
+    bool reads = false;
+    for (uint32_t i = start->id + 1; i < done && !reads; i++) {
+        const Instruction *inst = ci->comp->instructions[i];
+        bool ends =
+            op_is(inst->op, OPF_ASYNC_DONE); /* what was started reads until it is done */
+        const Instruction *reader = ends ? inst->operands[0] : inst;
+        if (!alias_defines(inst) && !op_is(inst->op, OPF_CONTROL) && !ends)
+            continue;
+        for (uint32_t k = 0; k < reader->operand_count && !reads; k++) {
+            for (size_t leaf = 0; leaf < shape_leaf_count(reader->operands[k]->shape);
+                 leaf++)
+                reads |= value_source_is(value_source(reader->operands[k], leaf), s);
+        }
+    }
+    return reads;
+}
+
 static void visit_async(CopyInsertion *ci, Instruction *start)
 {
     const Computation *comp = inst_called(start, 0);
@@ -320,8 +341,11 @@ static void visit_async(CopyInsertion *ci, Instruction *start)
         if (copied[k] == NULL)
             copied[k] = ARENA_ARRAY(ci->scratch, bool,
                                     shape_leaf_count(start->operands[k]->shape) + 1);
+        uint32_t done = done_of(ci, start);
         copied[k][argument.leaf] =
-            !may_overwrite(ci, start, done_of(ci, start), k, argument.leaf);
+            !may_overwrite(ci, start, done, k, argument.leaf) ||
+            is_read_beside(ci, start, done,
+                           value_source(start->operands[k], argument.leaf));
     }
     for (uint32_t k = 0; k < start->operand_count; k++) {
         if (copied[k] != NULL)

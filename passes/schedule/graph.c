@@ -78,10 +78,45 @@ static void rank_anew(Graph *s)
         s->rank[list[at].x] = ranks[at];
 }
 
+/* x, and what stands together with it. */
+static void reach(Graph *s, uint32_t x, Edges *found)
+{
+    if (s->stamp[x] == s->search)
+        return;
+    const Edges alone = {&x, 1, 1};
+    const Edges *all = s->group[x] != 0 ? &s->members[s->group[x] - 1] : &alone;
+    for (uint32_t i = 0; i < all->count; i++) {
+        s->stamp[all->list[i]] = s->search;
+        edges_add(s->scratch, found, all->list[i]);
+    }
+}
+
+/* With the edge something would have to come between two members of a scheduling group (or finding that out costs
+ * too much). Ranks say nothing of groups. */
+static bool parts_group(Graph *s, uint32_t first, uint32_t then)
+{
+    if (s->group == NULL || (s->group[first] != 0 && s->group[first] == s->group[then]))
+        return false;
+    s->led.count = 0;
+    s->search++;
+    reach(s, then, &s->led);
+    for (uint32_t at = 0; at < s->led.count; at++) {
+        const Edges *next = &s->after[s->led.list[at]];
+        for (uint32_t i = 0; i < next->count; i++)
+            reach(s, next->list[i], &s->led);
+        s->steps += next->count + 1;
+        if (s->steps > s->most_steps)
+            return true;
+    }
+    return s->stamp[first] == s->search;
+}
+
 /* An edge, unless it would close a circle (or finding that out costs too much): false. Ranks are a
  * topological order of what is there (Pearce and Kelly 2006). */
 static bool try_edge(Graph *s, uint32_t first, uint32_t then)
 {
+    if (parts_group(s, first, then))
+        return false;
     uint32_t low = s->rank[then], high = s->rank[first];
     if (low < high) {
         if (!find_reached(s, s->after, then, low, high, &s->led) ||

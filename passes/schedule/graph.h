@@ -44,11 +44,15 @@ typedef struct Graph {
     uint32_t search;
     uint32_t steps,
         most_steps; /* of all searches for circles: with more there may be one */
+    const uint32_t *
+        group; /* [count] scheduling groups, from 1 on, that stand together; 0: none. NULL:
+                              there are none */
+    Edges *members; /* [groups] */
 } Graph;
 
 enum { GRAPH_STEPS = 1 << 22 }; /* the most of a compile */
 
-/* Fills all from scratch, comp, is_body, slices, called and most_steps. */
+/* Fills all from scratch, comp, is_body, slices, called, most_steps, group and members. */
 void graph_make(Graph *s);
 
 /* Bytes that appear when instruction i runs, and those that nobody needs afterwards: `readers` are

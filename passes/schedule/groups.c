@@ -99,6 +99,7 @@ typedef struct Groups {
     Computation *comp;
     Arena *scratch;
     bool lenient;
+    bool is_own; /* fusions are ours: the program is not to blame for what is in them */
     bool changed, found;
     Member *async; /* asynchronous operations with groups, by name */
     uint32_t async_count;
@@ -159,9 +160,10 @@ static void take_from_inside(Groups *g, Instruction *fusion)
         if (!is_product(inst->op))
             continue;
         if (name != NULL && strcmp(name, inner) != 0) {
-            diag_error(g->module->diag, inst->span,
-                       "%s of scheduling group %s was fused with operations of group %s",
-                       inst->name, inner, name);
+            (g->is_own ? diag_warning : diag_error)(
+                g->module->diag, inst->span,
+                "%s of scheduling group %s was fused with operations of group %s",
+                inst->name, inner, name);
             continue;
         }
         name = inner;
@@ -380,7 +382,7 @@ static void visit_fusions(Groups *g, Computations programs)
 
 bool pass_fused_groups(Module *m, PassContext *cx)
 {
-    Groups g = {.module = m, .scratch = cx->scratch};
+    Groups g = {.module = m, .scratch = cx->scratch, .is_own = true};
     visit_fusions(&g, module_programs(m, cx->scratch));
     return g.changed;
 }

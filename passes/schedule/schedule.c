@@ -21,6 +21,7 @@
 #include "ir/analysis/carried.h"
 #include "ir/kernel/time/work.h"
 #include "passes/schedule/graph.h"
+#include "passes/schedule/groups.h"
 #include "passes/schedule/latency.h"
 #include "passes/schedule/memory.h"
 #include "passes/settings.h"
@@ -147,12 +148,30 @@ static int64_t hide_latency(Scheduler *s, int64_t most, uint32_t *order)
     return best;
 }
 
+/* Groups matter where latency.c keeps them together. */
+static void find_groups(Scheduler *s)
+{
+    Graph *g = &s->graph;
+    uint32_t n = g->comp->instruction_count, count = 0;
+    uint32_t *group = ARENA_ARRAY(g->scratch, uint32_t, (size_t)n + 1);
+    const char *const *names;
+    if (s->cost != NULL && has_async(g->comp))
+        count = groups_number(g->comp, g->scratch, group, &names);
+    g->group = count != 0 ? group : NULL;
+    g->members = ARENA_ARRAY(g->scratch, Edges, (size_t)count + 1);
+    for (uint32_t i = 0; i < n && count != 0; i++) {
+        if (group[i] != 0)
+            edges_add(g->scratch, &g->members[group[i] - 1], i);
+    }
+}
+
 static void schedule_computation(Scheduler *s)
 {
     Graph *g = &s->graph;
     computation_sort(g->comp);
     if (g->comp->instruction_count == 0)
         return;
+    find_groups(s);
     graph_make(g);
     bool overlaps = has_async(g->comp);
     bool hides = s->cost != NULL;
