@@ -156,19 +156,20 @@ static void print_level(Text *t, const Literal *l, uint32_t depth, int64_t numbe
         print_row(t, l, first);
         return;
     }
+    bool is_numbered = s->rank > 3 && depth > 0;
     int64_t size = s->dims[depth], stride = 1;
     for (uint32_t i = depth + 1; i < s->rank; i++)
         stride *= s->dims[i];
     text_string(t, "{");
-    if (s->rank > 3 && depth > 0)
+    if (is_numbered)
         text_printf(t, " /*i%u=%lld*/", depth - 1, (long long)number);
-    text_string(t, size > 0 ? " " : "");
+    text_string(t, size > 0 || !is_numbered ? " " : "");
     for (int64_t i = 0; i < size; i++) {
         if (i > 0)
             text_string(t, ", ");
         print_level(t, l, depth + 1, i, first + i * stride);
     }
-    text_string(t, size > 0 ? " }" : "}");
+    text_string(t, " }");
 }
 
 void literal_print(Text *t, const Literal *l)

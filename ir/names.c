@@ -180,6 +180,8 @@ static const char *give(Names *n, const char *wanted, bool lasts)
         while (!take_number(n, root, number));
         return numbered(n, n->roots[root].text, root_length, number);
     }
+    if (root_length + 2 < length && wanted[root_length + 1] == '0') /* x.007 is x.7 */
+        return numbered(n, n->roots[root].text, root_length, number);
     if (lasts)
         return wanted;
     bool is_copied = root == known && root_length == length;

@@ -55,7 +55,7 @@ LLVMValueRef scalar_bitcast_convert(Kernel *k, const Instruction *inst,
 /* -- reduce-precision -- */
 
 /* Rounds to nearest even on the bits; what then has too large an exponent is infinity, too
- * small a one zero. NaN stays. */
+ * small a one zero. NaN stays; without mantissa bits there is none, and it becomes infinity. */
 LLVMValueRef scalar_reduce_precision(Kernel *k, const Instruction *inst,
                                      const LLVMValueRef *operands)
 {
@@ -93,7 +93,8 @@ LLVMValueRef scalar_reduce_precision(Kernel *k, const Instruction *inst,
         size = choose(k, i_compare(k, LLVMIntULT, size, low), LLVMConstInt(type, 0, 0),
                       size);
     }
-    LLVMValueRef r = choose(k, is_nan, x, LLVMBuildOr(b, size, sign, ""));
+    LLVMValueRef r =
+        choose(k, is_nan, mantissa_bits > 0 ? x : inf, LLVMBuildOr(b, size, sign, ""));
     return LLVMBuildBitCast(b, r, emit_type(k, t), "");
 }
 

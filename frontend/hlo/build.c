@@ -95,7 +95,7 @@ void build_computation_begin(Parser *p, bool is_entry, Span name, bool nested)
     scope.comp = module_add_computation(p->m, NULL);
     scope.comp->span = name;
     if (nested || p->is_single) {
-        scope.comp->name = p->is_single ? "entry" : "_";
+        scope.comp->name = "_";
     } else {
         scope.symbol = symbol_named(p, name);
         scope.comp->name = sanitised(p, scope.symbol->text, scope.symbol->length);

@@ -170,11 +170,11 @@ void mesh_print(Text *t, const Mesh *mesh)
     }
 }
 
-void axis_refs_print(Text *t, const Mesh *mesh, AxisRefs refs)
+void axis_refs_print(Text *t, const Mesh *mesh, AxisRefs refs, const char *separator)
 {
     for (uint32_t i = 0; i < refs.count; i++) {
         const AxisRef *r = &refs.data[i];
-        text_string(t, i == 0 ? "" : ", ");
+        text_string(t, i == 0 ? "" : separator);
         print_axis(t, &mesh->axes[r->axis]);
         if (r->size != 0)
             text_printf(t, ":(%lld)%lld", (long long)r->pre, (long long)r->size);
@@ -333,6 +333,6 @@ void replica_groups_print(Text *t, const ReplicaGroups *g)
     }
     mesh_print(t, g->mesh);
     text_string(t, " {");
-    axis_refs_print(t, g->mesh, g->axes);
+    axis_refs_print(t, g->mesh, g->axes, ",");
     text_char(t, '}');
 }

@@ -48,7 +48,8 @@ typedef struct AxisRefs {
 
 bool mesh_equal(const Mesh *a, const Mesh *b);
 void mesh_print(Text *t, const Mesh *mesh);
-void axis_refs_print(Text *t, const Mesh *mesh, AxisRefs refs); /* 'x', 'y':(1)2 */
+void axis_refs_print(Text *t, const Mesh *mesh, AxisRefs refs,
+                     const char *separator); /* 'x', 'y':(1)2 */
 bool axis_refs_equal(AxisRefs a, AxisRefs b);
 int64_t mesh_device_count(const Mesh *mesh);
 

@@ -13,12 +13,26 @@ static bool longs_equal(const int64_t *a, const int64_t *b, uint32_t n)
     return n == 0 || memcmp(a, b, n * sizeof *a) == 0;
 }
 
+/* An iota may stand for a list. */
+static bool devices_equal(const Sharding *a, const Sharding *b)
+{
+    if ((a->iota.rank != 0) == (b->iota.rank != 0))
+        return iota_equal(a->iota, b->iota) && a->devices.count == b->devices.count &&
+               longs_equal(a->devices.data, b->devices.data, a->devices.count);
+    Iota iota = a->iota.rank != 0 ? a->iota : b->iota;
+    Ints list = a->iota.rank != 0 ? b->devices : a->devices;
+    if (iota_count(iota) != list.count)
+        return false;
+    Arena *scratch = arena_create();
+    bool same = longs_equal(iota_expand(scratch, iota), list.data, list.count);
+    arena_destroy(scratch);
+    return same;
+}
+
 static bool tiled_equal(const Sharding *a, const Sharding *b)
 {
     return a->rank == b->rank && longs_equal(a->dims, b->dims, a->rank) &&
-           iota_equal(a->iota, b->iota) && a->devices.count == b->devices.count &&
-           longs_equal(a->devices.data, b->devices.data, a->devices.count) &&
-           a->replicate_last == b->replicate_last &&
+           devices_equal(a, b) && a->replicate_last == b->replicate_last &&
            a->subgroup_count == b->subgroup_count &&
            (a->subgroup_count == 0 ||
             memcmp(a->subgroups, b->subgroups,
@@ -132,12 +146,73 @@ static void transpose_devices(Arena *a, Sharding *s, const uint32_t *order)
     s->devices = (Ints){to, (uint32_t)count};
 }
 
+/* A factor of a dimension of an iota, and the dimension of the tiling that it is in. */
+typedef struct IotaPart {
+    uint32_t dim, tile;
+    int64_t size;
+} IotaPart;
+
+/* The factors, in the order of the device list: how many; -1: some dimension of the tiling is no product of them. */
+static int64_t iota_parts(const Sharding *s, IotaPart *parts)
+{
+    int64_t have = 1, want = 1, count = 0;
+    uint32_t dim = 0, tile = 0;
+    for (;;) {
+        while (have == 1 && dim < s->iota.rank)
+            have = s->iota.dims[s->iota.order[dim++]];
+        while (want == 1 && tile < s->rank)
+            want = s->dims[tile++];
+        if (have == 1 || want == 1)
+            return count;
+        int64_t size = have < want ? have : want;
+        if (have % size != 0 || want % size != 0)
+            return -1;
+        parts[count++] = (IotaPart){(uint32_t)s->iota.order[dim - 1], tile - 1, size};
+        have /= size;
+        want /= size;
+    }
+}
+
+/* The iota with the tiling's dimensions in another order, of which the last `replicas` hold the same part: their
+ * devices ascend. False: that is no iota. */
+static bool transpose_iota(Arena *a, Sharding *s, const uint32_t *order,
+                           uint32_t replicas)
+{
+    size_t most = (size_t)s->iota.rank + s->rank + 1;
+    IotaPart *parts = ARENA_ARRAY(a, IotaPart, most);
+    uint32_t *number = ARENA_ARRAY(a, uint32_t, most);
+    int64_t *sizes = ARENA_ARRAY(a, int64_t, most), *to = ARENA_ARRAY(a, int64_t, most);
+    int64_t count = iota_parts(s, parts);
+    uint32_t at = 0, first = 0;
+    if (count < 0)
+        return false;
+    for (uint32_t d = 0; d < s->iota.rank; d++)
+        for (int64_t k = 0; k < count; k++)
+            if (parts[k].dim == d) {
+                sizes[at] = parts[k].size;
+                number[k] = at++;
+            }
+    at = 0;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (i + replicas <= s->rank)
+            first = at;
+        for (int64_t k = 0; k < count; k++)
+            if (parts[k].tile == order[i])
+                to[at++] = number[k];
+    }
+    if (replicas > 0)
+        qsort(to + first, at - first, sizeof *to, compare_longs);
+    s->iota = iota_canonical(a, (Iota){(uint32_t)count, sizes, to});
+    return true;
+}
+
 /* Brings the subgroups into the order of their kinds, one dimension per kind, none of size 1. */
 static void merge_subgroups(Arena *a, Sharding *s)
 {
     uint32_t first = s->rank - s->subgroup_count, n = s->subgroup_count;
-    uint32_t *order = ARENA_ARRAY(a, uint32_t, s->rank);
-    bool sorted = true;
+    uint32_t *order = ARENA_ARRAY(a, uint32_t, s->rank), replicas = 0, last = 0;
+    int64_t *sizes = ARENA_ARRAY(a, int64_t, s->rank + 1u);
+    bool moves = false; /* a dimension of more than one device */
     for (uint32_t i = 0; i < s->rank; i++)
         order[i] = i;
     for (uint32_t i = 1; i < n; i++) { /* stable insertion by kind */
@@ -147,10 +222,19 @@ static void merge_subgroups(Arena *a, Sharding *s)
              k--)
             order[first + k] = order[first + k - 1];
         order[first + k] = moved;
-        sorted = sorted && k == i;
     }
-    if (!sorted)
+    for (uint32_t i = 0; i < s->rank; i++) {
+        sizes[i] = s->dims[order[i]];
+        moves = moves || (sizes[i] != 1 && order[i] < last);
+        last = sizes[i] != 1 ? order[i] : last;
+    }
+    while (replicas < n &&
+           s->subgroups[order[s->rank - 1 - replicas] - first] == SUBGROUP_REPLICATED)
+        replicas++;
+    if ((moves || (replicas > 0 && s->iota.rank != 0)) &&
+        (s->iota.rank == 0 || !transpose_iota(a, s, order, replicas)))
         transpose_devices(a, s, order);
+    s->dims = sizes;
     int64_t *dims = arena_copy(a, s->dims, s->rank * sizeof *dims);
     Subgroup *kinds = ARENA_ARRAY(a, Subgroup, n);
     uint32_t kept = 0;
@@ -210,10 +294,12 @@ const Sharding *sharding_normal(Arena *a, Sharding *s)
         if (s->kind != SHARDING_TILED)
             return s;
     }
+    if (s->subgroup_count > 0 &&
+        s->subgroups[s->subgroup_count - 1] == SUBGROUP_REPLICATED)
+        sort_replicas(a, s);
     if (s->subgroup_count == 1 && s->subgroups[0] == SUBGROUP_REPLICATED) {
         s->replicate_last = true;
         s->subgroup_count = 0;
-        sort_replicas(a, s);
     }
     return s;
 }
@@ -224,14 +310,15 @@ static void print_sharding_metadata(Text *t, const Sharding *s, const char *befo
 {
     if (s->metadata_count == 0)
         return;
+    bool is_list = s->metadata_count > 1 || s->kind == SHARDING_NAMED;
     text_string(t, before);
-    text_string(t, s->metadata_count > 1 ? "metadata={" : "metadata=");
+    text_string(t, is_list ? "metadata={" : "metadata=");
     for (uint32_t i = 0; i < s->metadata_count; i++) {
         text_string(t, i == 0 ? "{" : ", {");
         metadata_print(t, s->metadata[i]);
         text_char(t, '}');
     }
-    if (s->metadata_count > 1)
+    if (is_list)
         text_char(t, '}');
 }
 
@@ -277,7 +364,7 @@ static void print_axes(Text *t, const Sharding *s, const char *name, AxisRefs ax
         return;
     text_string(t, name);
     text_char(t, '{');
-    axis_refs_print(t, s->mesh, axes);
+    axis_refs_print(t, s->mesh, axes, ", ");
     text_char(t, '}');
 }
 
@@ -303,7 +390,7 @@ static void print_named(Text *t, const Sharding *s)
         for (uint32_t i = 0; i < s->dim_count; i++) {
             const DimSharding *dim = &s->dim_shardings[i];
             text_string(t, i == 0 ? "{" : ", {");
-            axis_refs_print(t, s->mesh, dim->axes);
+            axis_refs_print(t, s->mesh, dim->axes, ", ");
             if (dim->is_open)
                 text_string(t, dim->axes.count != 0 ? ", ?" : "?");
             text_char(t, '}');

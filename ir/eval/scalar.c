@@ -221,7 +221,8 @@ static bool can_bitcast(DType in, DType out)
 /* --- Precision --- */
 
 /* Rounds one IEEE number to fewer mantissa bits, to nearest even, and to the range of fewer
- * exponent bits: too large gives infinity, too small zero. */
+ * exponent bits: too large gives infinity, too small zero. A NaN stays; without mantissa bits there
+ * is none, and it becomes infinity. */
 static uint64_t reduce(uint64_t x, const DTypeInfo *f, int64_t exponent_bits,
                        int64_t mantissa_bits)
 {
@@ -229,7 +230,7 @@ static uint64_t reduce(uint64_t x, const DTypeInfo *f, int64_t exponent_bits,
     uint64_t sign = x & (uint64_t)1 << (m + e), one = 1;
     uint64_t infinity = ((one << e) - 1) << m, magnitude = x ^ sign;
     if (magnitude > infinity)
-        return x;
+        return mantissa_bits > 0 ? x : infinity;
     if (mantissa_bits < m) {
         unsigned drop = m - (unsigned)mantissa_bits;
         uint64_t bias = (one << (drop - 1)) - 1 + (magnitude >> drop & 1);

@@ -233,7 +233,9 @@ bool number_fits(DType t, double value)
     bool overflow = false;
     if (t == DT_F32)
         overflow = isfinite(value) && isinf((float)value);
-    else if (t != DT_F64)
+    else if (t != DT_F64 &&
+             dtype_info[t].special !=
+                 SPECIAL_FINITE) /* the largest number is its rounded value */
         encode(&dtype_info[t], value, &overflow);
     return !overflow || !isfinite(value);
 }

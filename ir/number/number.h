@@ -69,7 +69,7 @@ double number_to_double(DType t, uint64_t bits);
 float number_to_float(DType t, uint64_t bits); /* f64 rounds */
 uint64_t number_from_int(DType t, int64_t value);
 uint64_t number_from_uint(DType t, uint64_t value);
-/* False: a finite value that is beyond the format's range even after rounding. */
+/* False: a finite value that is beyond the format's range even after rounding; formats of finite numbers alone take all. */
 bool number_fits(DType t, double value);
 /* Float to integer type: truncates toward zero, saturates, NaN gives 0. */
 uint64_t number_saturate(DType t, double value);

@@ -116,7 +116,8 @@ static void test_overflow(void **state)
         assert_int_equal(number_from_double(t, 1e300), rows[i].over);
         assert_int_equal(number_from_double(t, (double)INFINITY), rows[i].over);
         assert_true(number_fits(t, rows[i].fits));
-        assert_false(number_fits(t, rows[i].beyond));
+        assert_int_equal(number_fits(t, rows[i].beyond),
+                         dtype_info[t].special == SPECIAL_FINITE);
         assert_true(number_fits(t, (double)INFINITY));
         assert_true(number_max_finite(t) == number_to_double(t, rows[i].largest));
     }
@@ -468,7 +469,7 @@ static void test_text(void **state)
         {DT_F8E5M2, "57344", "5.7e+04"},
         {DT_F8E5M2, "nan(0x3)", "nan(0x3)"},
         {DT_F4E2M1FN, "-6", "-6"},
-        {DT_F4E2M1FN, "7", NULL},
+        {DT_F4E2M1FN, "7", "6"},
         {DT_F8E8M0FNU, "5.87747e-39", "5.9e-39"},
         {DT_F8E8M0FNU, "nan", "nan"},
         {DT_F8E8M0FNU, "-1", NULL},
