@@ -103,6 +103,7 @@ class AgainstJax(unittest.TestCase):
         got = gxc.jit(lambda x: (x, x.astype(jnp.int8) + 1))(x)
         np.testing.assert_array_equal(got[0].numpy().astype(int), [-8, 7, 3, -1, 2])
         np.testing.assert_array_equal(got[1].numpy(), [-7, 8, 4, 0, 3])
+        self.check(lambda x: x.astype(jnp.int8) + 1, jnp.asarray(x))
 
     def test_wide_types(self):
         for x in (np.zeros(3), np.arange(3), np.float64(2), np.int64(2), np.array([1, 2], ">f4"), np.array([1 + 2j]),
@@ -175,6 +176,28 @@ class AgainstJax(unittest.TestCase):
     def test_keywords_and_names(self):
         f = gxc.jit(lambda x, *, scale, bias: x * scale["s"] + bias)
         tree_equal(f(np.float32([1, 2]), bias=np.float32(1), scale={"s": np.float32(3)}), np.float32([4, 7]))
+
+    def test_keywords_of_calls(self):
+        """Names that calls of programs have a use for are the function's own."""
+        f = gxc.jit(lambda x, *, device, stream, donate, ordinal, self: x + device + stream + donate + ordinal + self)
+        names = {"device": 1, "stream": 2, "donate": 3, "ordinal": 4, "self": 5}
+        given = {name: np.float32(n) for name, n in names.items()}
+        tree_equal(f(np.float32(10), **given), np.float32(25))
+        self.assertEqual(len(f.compiled(np.float32(10), **given).arguments), 6)
+
+    def test_settings(self):
+        """Settings of JAX that change what is traced."""
+        x = np.ones((4, 4), np.float32)
+        product = gxc.jit(lambda a, b: a @ b)
+        first = product.compiled(x, x)
+        with jax.default_matmul_precision("highest"):
+            self.assertIsNot(product.compiled(x, x), first)
+        self.assertIs(product.compiled(x, x), first)
+        self.assertEqual(len(product._programs), 2)
+        add = gxc.jit(lambda a, b: a + b)
+        tree_equal(add(np.float32(1), np.int32(1)), np.float32(2))
+        with jax.numpy_dtype_promotion("strict"), self.assertRaisesRegex(Exception, "no available implicit dtype promotion"):
+            add(np.float32(1), np.int32(1))
 
     def test_training_loop(self):
         x = jax.random.normal(jax.random.key(5), (16, 6))
@@ -349,6 +372,34 @@ class Arrays(unittest.TestCase):
         self.assertLessEqual(len(pointers), 2)
         self.assertEqual(sum(map(len, session._free.values())), 2)
 
+    def test_streams(self):
+        """What work on one stream still reads, work on another one does not overwrite."""
+        code = (
+            "import ctypes, os, gxc, numpy as np\n"
+            "from gxc import library\n"
+            "twice = gxc.compile('HloModule m ENTRY e { x = f32[4] parameter(0) ROOT y = f32[4] add(x, x) }')\n"
+            "def run(x, stream=None, ordinal=0): return twice(x, stream=stream, ordinal=ordinal, device='emu')\n"
+            "def full(x): return np.full(4, x, np.float32)\n"
+            "there, here = run(full(5), ordinal=1), run(full(100))\n"
+            "there.block_until_ready(), here.block_until_ready()\n"
+            "path = next(p for f in library.folders() if os.path.exists(p := os.path.join(f, 'libgxemu.so')))\n"
+            "emu, context, streams = ctypes.CDLL(path), ctypes.c_void_p(), [ctypes.c_void_p(), ctypes.c_void_p()]\n"
+            "emu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), emu.cuCtxPushCurrent_v2(context)\n"
+            "for s in streams: assert emu.cuStreamCreateWithPriority(ctypes.byref(s), 1, 0) == 0\n"
+            "one, two = (s.value for s in streams)\n"
+            "a = run(full(1), one).block_until_ready()\n"
+            "b = run(a, two)\n"
+            "del a\n"
+            "c = run(here, one)\n"
+            "assert emu.cuStreamSynchronize(streams[0]) == 0\n"
+            "print(b.numpy()[0], c.numpy()[0])\n"
+            "d, e = run(full(100), one), run(there, one)\n"
+            "print(d.numpy()[0], e.numpy()[0])\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                              env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), GXEMU_SCHEDULE="lazy",
+                                       GXEMU_DEVICES="2"))
+        self.assertEqual(done.stdout, "4.0 400.0\n200.0 20.0\n", done.stderr)
+
     def test_wrong_arrays(self):
         for given, message in ((np.ones((2, 3)), r"f64\[2,3\] was given for x f32\[2,3\]"),
                                (np.ones((3, 2), np.float32), r"f32\[3,2\] was given for x f32\[2,3\]"),
@@ -363,11 +414,11 @@ class Arrays(unittest.TestCase):
     def test_numbers(self):
         for dtype, good, bad in (("s4", (-8, 7, 2.0), (8, -9, 1.5)), ("u4", (15, True), (16, -1)), ("pred", (True, 0), (2, 0.5)),
                                  ("s64", (-1 << 63, (1 << 63) - 1, True), (1 << 63, 2.0 ** 63, float("inf"), float("nan"))),
-                                 ("u64", ((1 << 64) - 1, True), (-1, 1 << 64, 1j)), ("f32", (0.1, 3), (1 + 2j, "x", None, 10 ** 400)),
-                                 ("c64", (1 + 2j, 3), ("x",))):
+                                 ("u64", ((1 << 64) - 1, True), (-1, 1 << 64, 1j)),
+                                 ("f32", (0.1, 3, 1 << 70), (1 + 2j, "x", None, 10 ** 400)), ("c64", (1 + 2j, 3), ("x",))):
             program = gxc.compile(f"HloModule m ENTRY e {{ x = {dtype}[] parameter(0) ROOT y = {dtype}[] copy(x) }}")
             for number in good:
-                np.testing.assert_allclose(complex(program(number).numpy()), number)
+                np.testing.assert_allclose(complex(program(number).numpy()), complex(number))
             for number in bad:
                 with self.assertRaisesRegex(gxc.RunError, "was given for x|takes 1 arrays"):
                     program(number)
@@ -379,6 +430,14 @@ class Arrays(unittest.TestCase):
             self.assertEqual([int(n) for n in program(good).numpy()], [int(n) for n in good])
             with self.assertRaisesRegex(gxc.RunError, "was given for x"):
                 program(bad)
+
+    def test_large_integers_of_floats(self):
+        for dtype in ("f32", "f64", "bf16", "c64"):
+            program = gxc.compile(f"HloModule m ENTRY e {{ x = {dtype}[3] parameter(0) ROOT y = {dtype}[3] copy(x) }}")
+            got = program([1 << 70, -1 << 64, 1]).numpy().astype(np.complex128)
+            np.testing.assert_array_equal(got, [2.0 ** 70, -2.0 ** 64, 1])
+            with self.assertRaisesRegex(gxc.RunError, "was given for x"):
+                program([10 ** 400, 1, 2])
 
     def test_raw_bits(self):
         for dtype, raw, good, bad in (("s4", np.int8, [-8, 7], [-8, 12]), ("u4", np.uint8, [0, 15], [0, 16]),

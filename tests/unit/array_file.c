@@ -128,6 +128,28 @@ static void test_damage(void **state)
     }
 }
 
+/* Of pred that is neither 0 nor 1 the first read makes 1; the next one gives the same. */
+static void test_read_again(void **state)
+{
+    (void)state;
+    static const unsigned char stored[3] = {0, 7, 1}, wanted[3] = {0, 1, 1};
+    const WrittenArray array = {"flags", DT_PRED, 1, three, stored, sizeof stored};
+    for (size_t w = 0; w < 2; w++) {
+        assert_int_equal(writers[w](path, &array, 1), 0);
+        ArrayFile *f = array_file_open(path, error, sizeof error);
+        assert_non_null(f);
+        for (int i = 0; i < 2; i++) {
+            void *out, *owned;
+            if (!stored_array_read(f, f->arrays, DT_PRED, 1, three, &out, &owned, error,
+                                   sizeof error))
+                fail_msg("%s", error);
+            assert_memory_equal(out, wanted, sizeof wanted);
+            free(owned);
+        }
+        array_file_close(f);
+    }
+}
+
 static void refused(const char *header, const char *want)
 {
     unsigned char bytes[512] = {(unsigned char)strlen(header)};
@@ -195,7 +217,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_headers), cmocka_unit_test(test_json)};
+        cmocka_unit_test(test_read_again), cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_json)};
     snprintf(path, sizeof path, "/dev/shm/gxc-array-file-%d", (int)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(path);

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "runtime/collective/collective.h"
 #include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/fake_world.h"
+#include "tests/unit/shared/ranks.h"
 
 static void expect_log(size_t device, const char *want)
 {
@@ -482,6 +484,73 @@ static void test_types(void **state)
     assert_false(transport_nccl.resolve("c128", PLAN_REDUCE_PRODUCT, 90, &unused));
 }
 
+static int fail_host_call(void *user, void *stream, size_t count, void *const *buffers,
+                          const uint64_t *bytes)
+{
+    (void)user, (void)stream, (void)count, (void)buffers, (void)bytes;
+    return 1;
+}
+
+static gxrt_program *program_of_two;
+static char store_of_two[64];
+
+/* The first run fails by its host call, and the session refuses the second. */
+static bool fails_once(gxrt_session *s)
+{
+    gxrt_buffer b[2];
+    for (int i = 0; i < 2; i++) {
+        b[i] = (gxrt_buffer){.struct_size = sizeof *b, .bytes = 16};
+        gxrt_allocate(s, 0, b[i].bytes, &b[i].data);
+    }
+    const gxrt_run run = {sizeof run, NULL, b, 1, b + 1, 1};
+    bool ok = gxrt_execute(s, 1, &run) == GXRT_HOST_CALL_FAILED &&
+              gxrt_execute(s, 1, &run) == GXRT_DEVICE_FAILED;
+    for (int i = 0; i < 2; i++)
+        gxrt_free(s, 0, b[i].data);
+    return ok;
+}
+
+static gxrt_status run_one_of_two(uint32_t rank)
+{
+    const gxrt_host_call h = {sizeof h, "mine", fail_host_call, NULL, NULL};
+    gxrt_world *world;
+    gxrt_session *s = NULL;
+    gxrt_status st = gxrt_world_create(rank, 2, store_of_two, &world);
+    const gxrt_session_options options = {.struct_size = sizeof options,
+                                          .host_calls = &h,
+                                          .host_call_count = 1,
+                                          .world = world};
+    st = st == GXRT_OK
+             ? session_create(program_of_two, &options, &fake_api, NULL, &fake_nccl, &s)
+             : st;
+    if (st == GXRT_OK && !fails_once(s))
+        st = GXRT_HOST_CALL_FAILED;
+    gxrt_session_destroy(s);
+    gxrt_world_destroy(world);
+    return st;
+}
+
+/* Each rank has one device. After a failed host call its next collective may meet another one of the other rank's:
+ * the session has failed. */
+static void test_failed_host_call(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    m.b.info[0].partitions = 2;
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique(&m, 1, (int64_t[]){2, 0, 1}, 3), 4,
+                     4);
+    maker_command(&m, PLAN_HOST_CALL, plan_string(&m.b, "mine"), NULL, 0);
+    Program p = open_program(&m, "", 0);
+    program_of_two = p.program;
+    snprintf(store_of_two, sizeof store_of_two, "file:/tmp/gxc-communicators-%ld",
+             (long)getpid());
+    run_ranks(2, run_one_of_two);
+    close_program(&p);
+    assert_int_equal(fake_comms, 0);
+    fake_nccl_lonely = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,7 +561,7 @@ int main(void)
         cmocka_unit_test(test_rendezvous),      cmocka_unit_test(test_memory),
         cmocka_unit_test(test_late_rendezvous), cmocka_unit_test(test_late_device),
         cmocka_unit_test(test_abort_of_all),    cmocka_unit_test(test_old),
-        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_types),           cmocka_unit_test(test_failed_host_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

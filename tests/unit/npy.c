@@ -110,6 +110,43 @@ static void test_messages(void **state)
     assert_non_null(strstr(error, "cannot be written"));
 }
 
+/* As numpy.save writes the types of ml_dtypes; -1 of a narrow one has no more bits than the type. */
+static void test_foreign(void **state)
+{
+    static const struct {
+        DType type;
+        const char *descr;
+        unsigned char stored[4], wanted[4];
+    } rows[] = {
+        {DT_F8E5M2, "<f1", {0x3c, 0xbc, 0, 0xff}, {0x3c, 0xbc, 0, 0xff}},
+        {DT_F8E4M3FN, "|V1", {0x38, 0xb8, 0, 0xff}, {0x38, 0xb8, 0, 0xff}},
+        {DT_F4E2M1FN, "|V1", {0, 1, 8, 15}, {0, 1, 8, 15}},
+        {DT_S4, "|V1", {15, 7, 8, 0xf8}, {0xff, 7, 0xf8, 0xf8}},
+        {DT_U4, "|V1", {15, 7, 8, 0}, {15, 7, 8, 0}},
+        {DT_S2, "|V1", {3, 2, 1, 0}, {0xff, 0xfe, 1, 0}},
+        {DT_U2, "|V1", {3, 2, 1, 0}, {3, 2, 1, 0}},
+    };
+    const int64_t dims[1] = {4};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char header[80];
+        void *out;
+        snprintf(header, sizeof header,
+                 "{'descr': '%s', 'fortran_order': False, 'shape': (4,), }\n",
+                 rows[i].descr);
+        write_text(header, strlen(header), rows[i].stored, 4);
+        if (!npy_read(path, rows[i].type, 1, dims, &out, error, sizeof error))
+            fail_msg("%s: %s", dtype_info[rows[i].type].name, error);
+        assert_memory_equal(out, rows[i].wanted, 4);
+        free(out);
+    }
+    const char void_type[] = "{'descr': '|V1', 'fortran_order': False, 'shape': (4,), }";
+    const char float_type[] = "{'descr': '<f1', 'fortran_order': False, 'shape': (4,), }";
+    refused(void_type, "\1\1\1\1", 4, DT_S8, 1, dims, "the file holds V1");
+    refused(void_type, "\1\1\1\1", 4, DT_PRED, 1, dims, "the file holds V1");
+    refused(float_type, "\1\1\1\1", 4, DT_F8E4M3FN, 1, dims, "the file holds f1");
+}
+
 static void test_truncation(void **state)
 {
     (void)state;
@@ -148,6 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_foreign),
         cmocka_unit_test(test_truncation),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

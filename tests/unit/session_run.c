@@ -727,6 +727,44 @@ static void test_host_call(void **state)
     close_program(&p);
 }
 
+/* Stream 1 adds while a host call on stream 0 fails: the session is still good, and what the caller queues next waits
+ * for the addition. */
+static void test_failed_host_call(void **state)
+{
+    (void)state;
+    Maker m;
+    maker_init(&m);
+    m.b.info[0].async_count = 1;
+    plan_add_streams(&m.b, &(PlanStream){.kind = PLAN_STREAM_COLLECTIVE, .priority = 1},
+                     1);
+    uint32_t in = maker_value(&m, false, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t a = maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t b = maker_value(&m, true, 4, PLAN_NONE, PLAN_ALIAS_NONE);
+    uint32_t start = maker_command(&m, PLAN_ASYNC_START, 0, NULL, 0);
+    m.b.commands[maker_add(&m, in, a, 4, immediate(1))].stream = 1;
+    plan_close(&m.b, start);
+    PlanArg args[2] = {reads(in), writes(b)};
+    maker_command(&m, PLAN_HOST_CALL, plan_string(&m.b, "mine"), args, 2);
+    maker_command(&m, PLAN_ASYNC_DONE, 0, NULL, 0);
+    Program p = open_program(&m, "", 0);
+    int answer = 7;
+    gxrt_host_call h = {sizeof h, "mine", host_function, &answer, NULL};
+    gxrt_session_options options = {
+        .struct_size = sizeof options, .host_calls = &h, .host_call_count = 1};
+    gxrt_session *s;
+    assert_int_equal(session_create(p.program, &options, &fake_api, NULL, NULL, &s),
+                     GXRT_OK);
+    fake_log[0] = 0;
+    assert_int_equal(use_streams(s), GXRT_HOST_CALL_FAILED);
+    assert_non_null(strstr(gxrt_last_error(), "returned 7"));
+    assert_string_equal(fake_log, "record wait "     /* fork */
+                                  "record wait add " /* async start */
+                                  "record "          /* started */
+                                  "record wait ");   /* join */
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -746,6 +784,7 @@ int main(void)
         cmocka_unit_test(test_image),
         cmocka_unit_test(test_portable),
         cmocka_unit_test(test_host_call),
+        cmocka_unit_test(test_failed_host_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,66 @@ static void test_kernel(void **state)
     close_program(&p);
 }
 
+/* The first wait after the execution may be that of giving back memory, or of destroying the session. */
+static void test_first_wait(void **state)
+{
+    (void)state;
+    for (int frees = 0; frees < 2; frees++) {
+        Program p = trips_program(1);
+        gxrt_session *s = open_limited(&p, 0.02);
+        Run x;
+        run_init(&x, s);
+        fake_endless = 1;
+        assert_int_equal(gxrt_execute(s, 1, &x.run), GXRT_OK);
+        int live = fake_live;
+        if (frees)
+            gxrt_free(s, 0, x.a.data);
+        else
+            gxrt_session_destroy(s);
+        assert_int_equal(fake_live, live);
+        fake_endless = 0;
+        gxrt_free(s, 0, x.a.data);
+        gxrt_session_destroy(s);
+        close_program(&p);
+    }
+}
+
+static CUresult fail_launch(const CUlaunchConfig *config, CUfunction function,
+                            void **parameters, void **extra)
+{
+    (void)config, (void)function, (void)parameters, (void)extra;
+    return CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult fail_record(CUevent event, CUstream stream)
+{
+    (void)event, (void)stream;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* A device on which a call has failed fails all that follow: the first one is told. */
+static void test_first_failure(void **state)
+{
+    (void)state;
+    Program p = trips_program(1);
+    gxrt_session *s = open_limited(&p, 1000);
+    CudaApi failing = fake_api;
+    failing.launch = fail_launch;
+    failing.event_record = fail_record;
+    Run x;
+    run_init(&x, s);
+    s->cuda = &failing;
+    assert_int_equal(gxrt_execute(s, 1, &x.run), GXRT_DEVICE_FAILED);
+    assert_string_equal(
+        gxrt_last_error(),
+        "cuLaunchKernelEx: the fake failure (the fake failure) in command 1 (launch add) "
+        "of HLO instruction instruction on device 0");
+    s->cuda = &fake_api;
+    gxrt_free(s, 0, x.a.data);
+    gxrt_session_destroy(s);
+    close_program(&p);
+}
+
 static void no_event(void *user, const gxrt_event *e)
 {
     (void)user;
@@ -168,10 +228,9 @@ static void test_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernel),
-        cmocka_unit_test(test_profile),
-        cmocka_unit_test(test_loops),
-        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_kernel),        cmocka_unit_test(test_first_wait),
+        cmocka_unit_test(test_first_failure), cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_loops),         cmocka_unit_test(test_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

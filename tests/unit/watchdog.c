@@ -286,6 +286,101 @@ static void test_streams(void **state)
     world_close(&w);
 }
 
+static void stop_device(int stops)
+{
+    __atomic_store_n(&fake_stops[1], stops, __ATOMIC_SEQ_CST);
+}
+
+/* Device 1 does not end its all-reduce, and is late. */
+static void open_late(FakeWorld *w)
+{
+    Maker m;
+    const gxrt_session_options options = {
+        .struct_size = sizeof options, .timeout_seconds = 1000, .max_seconds = 0.02};
+    world_begin(&m);
+    world_collective(&m, PLAN_ALL_REDUCE, world_clique_of_all(&m), 4, 4);
+    world_open(w, &m, &options);
+    memset(fake_device_records, 0, sizeof fake_device_records);
+    stop_device(2);
+    world_run(w);
+    assert_int_equal(gxrt_synchronize(w->session, 1), GXRT_DEVICE_FAILED);
+}
+
+/* A session that is kept since a device is late has no watchdog any more, which would work on what the caller destroys
+ * next; destroyed again when the device is done, it is gone. */
+static void test_kept(void **state)
+{
+    (void)state;
+    FakeWorld w = {0};
+    open_late(&w);
+    gxrt_session_destroy(w.session);
+    assert_null(w.session->watchdog);
+    assert_int_equal(fake_comms, 0);
+    close_failed(&w);
+}
+
+static void end_waiting(void)
+{
+    stop_device(0);
+}
+
+/* A device that waits for others only is done when its communicator is aborted: then nothing is kept. */
+static void test_not_kept(void **state)
+{
+    (void)state;
+    FakeWorld w = {0};
+    open_late(&w);
+    stop_device(0);
+    for (int i = 0; i < 4; i++) { /* memory in use would be kept */
+        gxrt_free(w.session, 1, w.arguments[1][i].data);
+        gxrt_free(w.session, 1, w.results[1][i].data);
+        w.arguments[1][i].data = w.results[1][i].data = NULL;
+    }
+    stop_device(2);
+    fake_on_abort = end_waiting;
+    world_end(&w, FAKE_RANKS);
+    fake_on_abort = NULL;
+}
+
+static bool has_tried; /* kernels on device 0 */
+
+static void try_kernels(void)
+{
+    if (fake_current == 0 && !has_tried) {
+        has_tried = true;
+        nanosleep(&(struct timespec){.tv_nsec = 600000000}, NULL);
+    }
+}
+
+static int agree(void *user, const char *dtype, const void *wanted, const void *found,
+                 size_t bytes)
+{
+    (void)user, (void)dtype, (void)wanted, (void)found, (void)bytes;
+    return 1;
+}
+
+static void no_trial(void *user, const gxrt_trial *trial)
+{
+    (void)user, (void)trial;
+}
+
+/* While device 0 tries kernels, the others wait for it longer than for anything else. */
+static void test_tuning(void **state)
+{
+    (void)state;
+    const gxrt_tuner tuner = {
+        .struct_size = sizeof tuner, .agree = agree, .trial = no_trial};
+    FakeWorld w = {0};
+    open_reduces(&w, 1, 0.2);
+    fake_on_record = try_kernels;
+    if (gxrt_tune(w.session, FAKE_RANKS, w.runs, &tuner) != GXRT_OK)
+        fail_msg("%s", gxrt_last_error());
+    fake_on_record = NULL;
+    assert_true(has_tried);
+    assert_int_equal(warnings, 0);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +388,8 @@ int main(void)
         cmocka_unit_test(test_not_reached), cmocka_unit_test(test_warned_again),
         cmocka_unit_test(test_host_waits),  cmocka_unit_test(test_broken),
         cmocka_unit_test(test_streams),     cmocka_unit_test(test_many_on_their_way),
+        cmocka_unit_test(test_kept),        cmocka_unit_test(test_not_kept),
+        cmocka_unit_test(test_tuning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

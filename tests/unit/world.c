@@ -1,4 +1,5 @@
 /* Who the ranks are: from the variables of each launcher, from ours, or from nothing. */
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -223,11 +226,75 @@ static void test_gather_alone(void **state)
     gxrt_world_destroy(world); /* with the folder */
 }
 
+/* --- forks ----------------------------------------------------------------------------------- */
+
+static gxrt_world *pair[2];
+
+static void take_nothing(void *user, uint32_t rank, const void *bytes, size_t size)
+{
+    (void)user, (void)rank, (void)bytes, (void)size;
+}
+
+static void *gather_in_pair(void *world)
+{
+    gxrt_status st = gxrt_world_gather(world, "x", 1, 20, take_nothing, NULL);
+    return (void *)(uintptr_t)st;
+}
+
+static void gather_both(void)
+{
+    pthread_t thread;
+    void *st;
+    assert_int_equal(pthread_create(&thread, NULL, gather_in_pair, pair[1]), 0);
+    assert_null(gather_in_pair(pair[0]));
+    pthread_join(thread, &st);
+    assert_null(st);
+}
+
+/* A child does not wait for the threads of its parent, has no part in its worlds, and leaves their stores as they are. */
+static void fork_with(const char *store)
+{
+    int status;
+    for (uint32_t rank = 0; rank < 2; rank++)
+        assert_int_equal(gxrt_world_create(rank, 2, store, &pair[rank]), GXRT_OK);
+    gather_both();
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(10);
+        gxrt_status st = gxrt_world_gather(pair[0], "x", 1, 0, take_nothing, NULL);
+        gxrt_world_destroy(pair[1]);
+        gxrt_world_destroy(pair[0]);
+        _exit(st == GXRT_INVALID_ARGUMENT ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    gather_both();
+    gxrt_world_destroy(pair[1]);
+    gxrt_world_destroy(pair[0]);
+}
+
+static void test_fork(void **state)
+{
+    (void)state;
+    char store[64];
+    snprintf(store, sizeof store, "file:/tmp/gxc-fork-%ld", (long)getpid());
+    fork_with(store);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof a;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
+    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
+    close(s);
+    snprintf(store, sizeof store, "tcp://127.0.0.1:%u", ntohs(a.sin_port));
+    fork_with(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launchers),   cmocka_unit_test(test_local_ranks),
         cmocka_unit_test(test_no_launcher), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_gather),      cmocka_unit_test(test_gather_alone)};
+        cmocka_unit_test(test_gather),      cmocka_unit_test(test_gather_alone),
+        cmocka_unit_test(test_fork)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

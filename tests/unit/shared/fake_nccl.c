@@ -35,6 +35,7 @@ int fake_nccl_version = 22707;
 char fake_nccl_log[FAKE_RANKS][2048];
 int fake_nccl_groups[FAKE_RANKS];
 int fake_nccl_failing = -1, fake_nccl_broken = -1;
+void (*fake_on_abort)(void);
 bool fake_nccl_talks;
 int fake_comms, fake_nccl_lonely, fake_nccl_apart;
 
@@ -202,6 +203,8 @@ static ncclResult_t comm_close(ncclComm_t comm)
  * has told to end. */
 static ncclResult_t comm_abort(ncclComm_t comm)
 {
+    if (fake_on_abort)
+        fake_on_abort();
     pthread_mutex_lock(&mutex);
     for (ncclComm_t c = first; c; c = c->next)
         fake_nccl_apart += c->device == comm->device && c->family != comm->family;
