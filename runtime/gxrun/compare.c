@@ -105,6 +105,16 @@ static bool component_close(double got, double want, double allowed,
     return *out_difference <= allowed;
 }
 
+/* Of numbers that a double may not tell apart: the difference of their bits is that of the integers. */
+static double integer_difference(DType dtype, const char *got, const char *want)
+{
+    uint64_t g, w;
+    memcpy(&g, got, sizeof g);
+    memcpy(&w, want, sizeof w);
+    bool is_above = dtype_info[dtype].class == DTC_SINT ? (int64_t)g > (int64_t)w : g > w;
+    return (double)(is_above ? g - w : w - g);
+}
+
 /* `more`: what is allowed beside the tolerance. */
 static bool element_close(DType dtype, const char *got, const char *want, Tolerance t,
                           double more, double *out_difference, double *out_excess)
@@ -129,9 +139,9 @@ static bool element_close(DType dtype, const char *got, const char *want, Tolera
     double allowed = t.atol + t.rtol * (isfinite(w) ? fabs(w) : 0) + more;
     if (info->class != DTC_FLOAT) {
         bool same = memcmp(got, want, info->storage) == 0;
-        *out_difference =
-            same ? 0
-                 : fmax(fabs(g - w), 1); /* of 64 bits, others may be the same double */
+        *out_difference = info->storage == sizeof(uint64_t)
+                              ? integer_difference(dtype, got, want)
+                              : fabs(g - w);
         *out_excess = same ? 0 : INFINITY;
         return same || *out_difference <= allowed;
     }

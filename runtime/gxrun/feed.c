@@ -51,7 +51,8 @@ static const ArrayFile *open_file(FileSet *set, const char *path)
     return f;
 }
 
-char *feed_file(const char *text, uint32_t device, char **out_array)
+const ArrayFile *feed_open(FileSet *set, const char *text, uint32_t device,
+                           char **out_array)
 {
     bool replaced;
     struct stat st;
@@ -66,13 +67,6 @@ char *feed_file(const char *text, uint32_t device, char **out_array)
         }
         *colon = ':';
     }
-    return path;
-}
-
-const ArrayFile *feed_open(FileSet *set, const char *text, uint32_t device,
-                           char **out_array)
-{
-    char *path = feed_file(text, device, out_array);
     const ArrayFile *f = open_file(set, path);
     free(path);
     if (!f) {

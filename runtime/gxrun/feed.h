@@ -26,9 +26,6 @@ void feed_close(FileSet *set);
 int feed_assign(const Options *o, const Signature *s, FileSet *set, Feed *feeds);
 void feed_free(Feed *feeds, size_t count);
 
-/* The same without opening it: the name of the file; to be freed. */
-char *feed_file(const char *text, uint32_t device, char **out_array);
-
 /* `text` with every {device} replaced; to be freed. */
 char *feed_path(const char *text, uint32_t device, bool *out_replaced);
 

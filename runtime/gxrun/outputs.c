@@ -137,16 +137,19 @@ static bool is_folder(const Options *o)
     return o->all_outputs && !is_archive(o->all_outputs);
 }
 
-/* Whether it is a file that results are compared with, which is read when they are written. */
+/* Whether it is a file that results are compared with, which is read when they are written; it may have to be made yet,
+ * so before which colon its name ends is not known. */
 static bool is_compared(const Options *o, const char *path, uint32_t device)
 {
-    bool same = false;
+    bool same = false, replaced;
     for (size_t k = 0; k < o->compare_count && !same; k++) {
-        char *array;
-        char *wanted = feed_file(o->compare[k].file, device, &array);
+        char *wanted = feed_path(o->compare[k].file, device, &replaced);
         same = file_would_be_same(wanted, path);
+        for (char *colon; !same && (colon = strrchr(wanted, ':')) != NULL;) {
+            *colon = 0;
+            same = file_would_be_same(wanted, path);
+        }
         free(wanted);
-        free(array);
     }
     return same;
 }

@@ -31,10 +31,11 @@ gxrt_status fork_check(unsigned made_in, const char *function)
 {
     return made_in == fork_generation()
                ? GXRT_OK
-               : status_set(GXRT_INVALID_ARGUMENT,
-                            "%s: this process was forked from the one that made the "
-                            "session, whose devices it does not have",
-                            function);
+               : status_set(
+                     GXRT_INVALID_ARGUMENT,
+                     "%s: this process was forked from the one that made the session or "
+                     "world, whose devices and threads it does not have",
+                     function);
 }
 
 gxrt_status fork_use_devices(void)
