@@ -188,8 +188,8 @@ static TileOp *scores(AttentionBuilder *c, TileOp *dot, double *scale_left)
     double scale = a->scale;
     bool waits = a->cap == 0 && a->bias.base == NULL && scale >= least_factor &&
                  scale <= most_factor;
-    /* to what masks fill; a fill that is added is the same with it and without */
-    bool adds_last = a->parts.bias_is_outside && !a->parts.mask_is_added;
+    bool adds_last =
+        a->parts.bias_is_outside && !a->parts.mask_swallows_bias; /* to what masks fill */
     *scale_left = waits ? scale * TILE_LOG2_E : 1;
     if (a->cap != 0) {
         x = apply(c, OP_MULTIPLY, x, number(c, scale / a->cap));
@@ -401,10 +401,10 @@ static bool store_rows(AttentionBuilder *c, TileOp *loop, uint32_t result)
 }
 
 /* A row of which other masks than the band leave nothing is the mean of all columns; one whose scores a bias makes as low
- * as the fill has those that the band leaves out, too. */
+ * as the fill has those that the band leaves out, too; not where that is no number: beside anything its exponential is 0. */
 static void set_bounds(AttentionBuilder *c, TileOp *loop, const TileConfig *config)
 {
-    bool fills = fills_masked(c->a),
+    bool fills = fills_masked(c->a) && c->a->parts.mask_fill >= unseen,
          needs_all = fills || (c->a->mask_count != 0 && !c->a->empty_is_zero);
     tile_set_bounds(c->b.p, loop, DIM_M, &c->a->band, !needs_all || !config->is_shared);
     if (needs_all && !config->is_shared && c->a->band.rows != 0) {

@@ -272,7 +272,7 @@ static Instruction *make_weights(Body *b)
     }
     x = rw_unary(&b->r, OP_EXPONENTIAL, shape, x);
     /* logarithms by themselves say how many there are, of scores that are filled as the attention's kernel fills them */
-    bool is_known = b->c->maxima != NULL && !p->mask_is_added;
+    bool is_known = b->c->maxima != NULL && !p->mask_swallows_bias;
     bool may_be_empty = b->c->a->mask_count != 0 && !b->c->is_library && !is_known;
     return may_be_empty ? with_empty_rows(b, x, rows) : x;
 }

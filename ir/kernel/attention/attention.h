@@ -51,14 +51,17 @@ typedef struct AttentionParts {
     Mapped scores;           /* the first dot */
     Mapped masked;           /* what the exponentials are of, less the maxima */
     Mapped exponentials;
-    Mapped weights;       /* operand of the second dot */
-    Mapped bias;          /* inst is NULL: none */
-    bool bias_is_outside; /* it is added to what masks have filled as well */
+    Mapped weights; /* operand of the second dot */
+    Mapped bias;    /* inst is NULL: none */
+    bool
+        bias_is_outside; /* it is added to what masks have filled as well, or they are added to it */
     Mapped mask; /* the predicate by which scores count, the last of mask_steps */
     uint32_t mask_steps;
     bool mask_is_negated;
     double mask_fill;   /* of the last of them, as it is among the scores */
-    bool mask_is_added; /* one of them is added to what others have filled */
+    bool mask_is_added; /* one of them is added to what others have filled, ... */
+    bool
+        mask_swallows_bias; /* ... in f16, of which the fill leaves nothing of a bias that is no fill */
     const Instruction *maxima,
         *sums;                 /* reductions; no maxima where they are not taken off */
     double least_maximum;      /* that the maxima begin from, or are bounded by */

@@ -205,7 +205,8 @@ static bool take_added_mask(Attention *a, Mapped m)
  * Beside a lesser one they are not, and it is a bias like any other. */
 static bool swallows_scores(double fill, DType sum)
 {
-    return sum == DT_BF16 || fill <= (sum == DT_F16 ? -3e4 : -1e9);
+    /* -1e9 of f32, and what bf16 makes of it, are 64 from the next number */
+    return sum == DT_BF16 || fill <= (sum == DT_F16 ? -3e4 : -0x1p29);
 }
 
 static bool take_sum(Attention *a, const Mapped *x, uint32_t operand)
@@ -215,15 +216,18 @@ static bool take_sum(Attention *a, const Mapped *x, uint32_t operand)
     if (a->cap != 0 || a->scale != 1 || !mapped_operand(x, operand, &kept) ||
         !mapped_operand(x, !operand, &added))
         return false;
-    if (!take_added_mask(a, added) ||
-        (a->mask_count != before.mask_count &&
-         !swallows_scores(a->fill, x->inst->shape->dtype))) {
-        *a = before;
-        if (a->parts.bias.inst != NULL)
-            return false;
-        a->parts.bias = added;
-        a->parts.bias_is_outside = a->parts.mask_steps == 0;
+    if (take_added_mask(a, added) && (a->mask_count == before.mask_count ||
+                                      swallows_scores(a->fill, x->inst->shape->dtype))) {
+        a->parts.mask_swallows_bias |= x->inst->shape->dtype == DT_F16;
+        /* beside other fills it is a bias: the kernel adds it to them */
+        if (attention_match_scores(kept, a) && !(a->fills_differ && a->mask_count != 0))
+            return true;
     }
+    *a = before;
+    if (a->parts.bias.inst != NULL)
+        return false;
+    a->parts.bias = added;
+    a->parts.bias_is_outside = a->parts.mask_steps == 0 || a->parts.mask_is_added;
     return attention_match_scores(kept, a);
 }
 
