@@ -121,16 +121,21 @@ static int read_folder(const char *path, Folder *f)
     return error;
 }
 
+/* Whether the file's name is `name`, of at least so many characters, and more behind a point: a module's name may have
+ * points, too, main.5 or SyncTensorsGraph.123. */
+static bool begins(const char *file, const char *name, size_t least)
+{
+    size_t length = strlen(name);
+    return length >= least && strncmp(file, name, length) == 0 && file[length] == '.';
+}
+
 /* With the number before its name or without. */
 static bool is_wanted(const Found *f, const char *module)
 {
     const char *point = memchr(f->file, '.', f->name);
-    size_t length = module != NULL ? strlen(module) : 0,
-           behind = point != NULL ? (size_t)(point + 1 - f->file) : 0;
-    return module == NULL ||
-           (length == f->name && memcmp(f->file, module, length) == 0) ||
-           (behind != 0 && length == f->name - behind &&
-            memcmp(f->file + behind, module, length) == 0);
+    size_t behind = point != NULL ? (size_t)(point + 1 - f->file) : 0;
+    return module == NULL || begins(f->file, module, f->name) ||
+           (behind != 0 && begins(f->file + behind, module, f->name - behind));
 }
 
 /* -- messages -------------------------------------------------------------------------------- */

@@ -93,6 +93,27 @@ static void set_precision(Call *c, Instruction *product)
         inst_set_ints(product, ATTR_OPERAND_PRECISION, precision, 2);
 }
 
+/* "ALG_DOT_F32_F32_F32", as the JSON has it: HLO's word in capitals, behind ALG_. What is computed depends on it. */
+static void set_algorithm(Call *c, Instruction *product)
+{
+    static const char prefix[] = "ALG_";
+    const json_t *value =
+        json_object_get(json_object_get(c->config, "precision_config"), "algorithm");
+    const char *word = json_string_value(value);
+    size_t start = sizeof prefix - 1;
+    int64_t algorithm = ALGORITHM_UNSET;
+    if (value == NULL || json_is_null(value))
+        return;
+    if (word == NULL || strncmp(word, prefix, start) != 0 ||
+        !attr_enum_find(ATTR_ALGORITHM, word + start, strlen(word + start), &algorithm)) {
+        c->is_unsupported |= c->trouble == NULL;
+        call_fail(c, arena_printf(c->r.m->arena, "its algorithm \"%s\"",
+                                  word != NULL ? word : "that is no name"));
+    } else if (algorithm != ALGORITHM_UNSET) {
+        inst_set_int(product, ATTR_ALGORITHM, algorithm);
+    }
+}
+
 /* -- building ------------------------------------------------------------------------------------ */
 
 Instruction *call_take(Call *c, const char *what)
@@ -243,6 +264,7 @@ static Instruction *make_dot(Call *c, DType t)
     set_dims(c, dot, "lhs_batch_dimensions", ATTR_LHS_BATCH_DIMS);
     set_dims(c, dot, "rhs_batch_dimensions", ATTR_RHS_BATCH_DIMS);
     set_precision(c, dot);
+    set_algorithm(c, dot);
     return c->trouble == NULL ? dot : NULL;
 }
 

@@ -115,6 +115,25 @@ static const struct Activation *activation_of(Call *c)
     return NULL;
 }
 
+/* cuDNN computes what becomes narrow integers in f32, and stores the nearest that there is. */
+static bool is_saturated(DType t)
+{
+    return dtype_is_integer(t) && dtype_info[t].bits < 32;
+}
+
+static Instruction *saturated(Call *c, Instruction *x)
+{
+    Rewriter *r = &c->r;
+    DType t = c->shape->dtype;
+    unsigned bits = dtype_info[t].bits;
+    double least = dtype_is_signed(t) ? -(double)(INT64_C(1) << (bits - 1)) : 0;
+    double most = least + (double)(INT64_C(1) << bits) - 1;
+    x = rw_unary(r, OP_ROUND_NEAREST_EVEN, x->shape, x);
+    Instruction *sides[3] = {rw_splat(r, x->shape, least), x,
+                             rw_splat(r, x->shape, most)};
+    return rw_add(r, OP_CLAMP, x->shape, 3, sides);
+}
+
 /* act(scale * x w + side_scale * side + bias); the operands are x, w, bias, side. */
 static Instruction *convolution(Call *c, bool has_bias)
 {
@@ -123,17 +142,23 @@ static Instruction *convolution(Call *c, bool has_bias)
     const struct Activation *act = activation_of(c);
     if (c->trouble != NULL)
         return NULL;
-    bool is_plain = scale == 1 && !has_bias && act->apply == identity;
-    Instruction *x = make_convolution(c, is_plain ? c->shape->dtype : call_wide(c));
+    bool is_plain = scale == 1 && !has_bias && act->apply == identity,
+         is_narrow = is_saturated(c->shape->dtype);
+    Instruction *x = make_convolution(c, is_narrow  ? DT_S32 /* exact */
+                                         : is_plain ? c->shape->dtype
+                                                    : call_wide(c));
     if (x == NULL)
         return NULL;
-    x = call_times(c, x, scale);
+    x = call_times(c, is_narrow ? call_as(c, x, DT_F32) : x, scale);
     if (has_bias)
         x = call_plus_vector(c, x,
                              inst_attr(c->inst, ATTR_DIM_LABELS)->labels->out_feature);
     if (x != NULL && side != 0)
         x = call_plus_matrix(c, x, side, call_take_matrix(c));
-    return x != NULL ? call_as(c, act->apply(c, x), c->shape->dtype) : NULL;
+    if (x == NULL)
+        return NULL;
+    x = act->apply(c, x);
+    return call_as(c, is_narrow ? saturated(c, x) : x, c->shape->dtype);
 }
 
 Instruction *call_read_convolution(Call *c)

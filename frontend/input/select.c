@@ -36,6 +36,25 @@ static size_t find_line(const Diag *d, size_t at, const char *start)
     return d->length;
 }
 
+/* The next line that divides MLIR: // ----- alone, or what MLIR prints above a module, "// -----// IR Dump After x
+ * //----- //". A longer ruler, or one with words behind it, is a comment. The length if there is none. */
+static size_t find_divider(const Diag *d, size_t at)
+{
+    static const char mark[] = "// -----";
+    while ((at = find_line(d, at, mark)) < d->length) {
+        size_t end = at + strlen(mark);
+        bool is_dump = end < d->length && d->text[end] == '/';
+        while (end < d->length &&
+               (d->text[end] == ' ' || d->text[end] == '\t' || d->text[end] == '\r'))
+            end++;
+        if (is_dump || end == d->length || d->text[end] == '\n')
+            return at;
+        const char *line = memchr(d->text + end, '\n', d->length - end);
+        at = line != NULL ? (size_t)(line - d->text) + 1 : d->length;
+    }
+    return d->length;
+}
+
 static size_t name_end(const Diag *d, size_t at)
 {
     while (at < d->length && d->text[at] != '\0' &&
@@ -62,11 +81,11 @@ static void split_hlo(Diag *d, Parts *parts)
     }
 }
 
-/* Parts end with `// -----`; each has a module, `module @NAME`, somewhere. */
+/* Parts end with a divider; each has a module, `module @NAME`, somewhere. */
 static void split_mlir(Diag *d, Parts *parts)
 {
     for (size_t at = 0; at < d->length;) {
-        size_t next = find_line(d, at, "// -----");
+        size_t next = find_divider(d, at);
         size_t name = find_line(d, at, "module @");
         Part part = {at, next, at, 0};
         if (name < next) {
@@ -115,7 +134,7 @@ bool select_module(Diag *d, const char *name, bool *out_chosen)
     Parts parts = {0};
     *out_chosen = false;
     split_hlo(d, &parts);
-    if (parts.count == 0 && find_line(d, 0, "// -----") < d->length)
+    if (parts.count == 0 && find_divider(d, 0) < d->length)
         split_mlir(d, &parts);
     if (parts.count < 2)
         return true;
