@@ -146,6 +146,9 @@ void eval_geqp3(EvalCall *call, const LapackCall *how)
     Complex *all = linalg_read(call, call->operands[0]),
             *t = eval_temp(call, (size_t)factors->count, sizeof *t);
     Matrix m = matrix_of(call->operands[0], all, &count);
+    /* matrices may be without rows */
+    for (int64_t i = 0; i < v->elements[1]->count; i++)
+        ((int32_t *)v->elements[1]->data)[i] = (int32_t)(i % m.columns) + 1;
     for (int64_t b = 0; b < count; b++) {
         Matrix one = matrix_next(m, b);
         int32_t *order = (int32_t *)v->elements[1]->data + b * m.columns;

@@ -140,11 +140,13 @@ static Complex divide(Complex a, Complex b)
 static Complex reciprocal(Complex z)
 {
     int exponent;
-    double most = largest_part(z);
-    if (most == 0)
-        return make(INFINITY, NAN);
+    double most = largest_part(z); /* of a number and NaN the number */
     if (isinf(most))
         return make(copysign(0, creal(z)), copysign(0, -cimag(z)));
+    if (isnan(creal(z)) || isnan(cimag(z)))
+        return make(NAN, NAN);
+    if (most == 0)
+        return make(INFINITY, NAN);
     z = normalized(z, &exponent);
     double size = creal(z) * creal(z) + cimag(z) * cimag(z);
     return scaled(make(creal(z) / size, -cimag(z) / size), -exponent);

@@ -3,6 +3,8 @@
  *   (l, info) = custom-call(a), target lapack_spotrf_ffi  ->  l = cholesky(a), info from l's diagonal
  *   x = custom-call(a, b), target lapack_strsm_ffi        ->  x = triangular-solve(a, b)
  *   factorisations, eigenvalues, systems                  ->  loops of expand_factor.c and its neighbours */
+#include <math.h>
+
 #include "ir/kernel/solver.h"
 #include "passes/simplify/columns.h"
 #include "passes/simplify/expand.h"
@@ -211,14 +213,27 @@ Instruction *expand_threefry(Rewriter *r, Instruction *inst, const LapackCall *h
 
 /* -- the rule --------------------------------------------------------------------------------- */
 
-/* Of matrices without elements: info is 0, nothing else has elements. */
-static Instruction *of_nothing(Rewriter *r, const Shape *s)
+/* 1, 2, ... along the last dimension: columns of which none was longer. */
+static Instruction *numbered(Rewriter *r, const Shape *s)
 {
+    Instruction *x = rw_add(r, OP_IOTA, s, 0, NULL);
+    inst_set_int(x, ATTR_IOTA_DIMENSION, (int64_t)s->rank - 1);
+    return rw_binary(r, OP_ADD, s, x, rw_splat_int(r, s, 1));
+}
+
+/* Of matrices without elements: info is 0; no reflections leave c as it is, columns without rows their order, and of a
+ * matrix of zeros there is no inverse. Nothing else has elements. */
+static Instruction *of_nothing(Rewriter *r, Instruction *inst, LapackKind kind)
+{
+    const Shape *s = inst->shape;
+    if (kind == LAPACK_ORMQR)
+        return matrix_given_as(r, s, matrix_by_rows(r, inst->operands[2]));
     if (!shape_is_tuple(s))
-        return rw_splat(r, s, 0);
+        return rw_splat(r, s, kind == LAPACK_CSRLSVQR ? (double)NAN : 0);
     Instruction **parts = ARENA_ARRAY(r->scratch, Instruction *, s->rank);
     for (uint32_t i = 0; i < s->rank; i++)
-        parts[i] = rw_splat(r, s->elements[i], 0);
+        parts[i] = kind == LAPACK_GEQP3 && i == 1 ? numbered(r, s->elements[i])
+                                                  : rw_splat(r, s->elements[i], 0);
     return rw_add(r, OP_TUPLE, s, s->rank, parts);
 }
 
@@ -235,7 +250,7 @@ static Instruction *lapack(Rewriter *r, Instruction *inst)
         return NULL;
     bool is_empty = rw_is_zero_size(inst->operands[0]->shape);
     if (is_empty && how.kind != LAPACK_PIVOTS && how.kind != LAPACK_SYRK)
-        return of_nothing(r, inst->shape);
+        return of_nothing(r, inst, how.kind);
     return kinds[how.kind](r, inst, &how);
 }
 
