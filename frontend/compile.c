@@ -141,8 +141,12 @@ static void after_pass(void *user, unsigned number, const char *pass, PassResult
     const char *text = module_print(c->arena, m, PRINT_DEFAULT, &length);
     if (print)
         diag_note(c->diag, (Span){0, 0}, "after %s%s:\n%s", pass, notes[result], text);
-    if (o->dump_dir != NULL)
-        write_dump(c, arena_printf(c->arena, "%03u-%s.hlo", number, pass), text, length);
+    if (o->dump_dir != NULL) {
+        const char *variant = /* of the second target and others: beside the first's */
+            c->variant == 0 ? "" : arena_printf(c->arena, ".target%zu", c->variant + 1);
+        write_dump(c, arena_printf(c->arena, "%03u-%s%s.hlo", number, pass, variant),
+                   text, length);
+    }
     stage_skip(&c->times);
 }
 
@@ -182,6 +186,7 @@ static bool run_passes(Compile *c, Module *m, const Target *target)
                           .verify_each = o->print_after != NULL || o->dump_dir != NULL,
                           .after = after_pass,
                           .user = c};
+    c->variant = (size_t)(target - c->targets);
     stage_begin(&c->times, "passes");
     bool ok = pipeline_run(m, &cx, &c->pipeline);
     if (target != &c->targets[0])

@@ -27,6 +27,7 @@ typedef struct Compile {
     PrintForm print;
     Target *targets;
     size_t target_count;
+    size_t variant; /* the target whose passes run */
     bool emu;
     Codegen *codegen;
     Planner *planner;     /* of cuDNN's graphs; NULL: they are not allowed */

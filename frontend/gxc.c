@@ -499,7 +499,7 @@ int main(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &r) != 0)
         return no_memory();
     if (r.report != NULL &&
-        (r.output != NULL ? strcmp(r.output, "-") == 0 : writes_text(&r.options))) {
+        (r.output != NULL ? file_is_output(r.output) : writes_text(&r.options))) {
         fputs("gxc: --report and what is made both go to standard output; give -o FILE\n",
               stderr);
         return GXC_USAGE;

@@ -40,11 +40,43 @@ static int write_parts(int fd, const FilePart *parts, size_t count)
     return error;
 }
 
-/* The way to an open file, to which other output may go too: nothing there is replaced. */
+/* The number of the open file that the path is the way to; -1: it is none. */
+static int open_number(const char *path)
+{
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *digits = path + strlen(folders[i]);
+        if (strncmp(path, folders[i], strlen(folders[i])) != 0 || *digits == '\0' ||
+            strlen(digits) > 9 || strspn(digits, "0123456789") != strlen(digits))
+            continue;
+        return atoi(digits);
+    }
+    return -1;
+}
+
+/* To which other output may go too: nothing there is replaced. */
 static bool names_open_file(const char *path)
 {
-    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 ||
-           strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0;
+    return open_number(path) >= 0;
+}
+
+bool file_is_output(const char *path)
+{
+    return strcmp(path, "-") == 0 || open_number(path) == STDOUT_FILENO;
+}
+
+/* What is open has a position, which who writes next goes on from: another opening of the file would have its own, and
+ * of a socket there is none. */
+static int write_open(int number, const FilePart *parts, size_t count)
+{
+    if (number == STDOUT_FILENO)
+        fflush(stdout);
+    int fd = dup(number);
+    return fd < 0 ? errno : write_parts(fd, parts, count);
 }
 
 /* A new file beside `path`; -1: errno. Names that others left or write to are passed over. The end of
@@ -110,8 +142,11 @@ static int write_undisturbed(const char *path, const struct stat *old,
 int file_write(const char *path, const FilePart *parts, size_t count)
 {
     struct stat st;
+    int number = open_number(path);
+    if (number >= 0)
+        return write_open(number, parts, count);
     bool exists = stat(path, &st) == 0;
-    if (exists && (!S_ISREG(st.st_mode) || names_open_file(path))) {
+    if (exists && !S_ISREG(st.st_mode)) {
         int fd = open(path, O_WRONLY | O_APPEND);
         return fd < 0 ? errno : write_parts(fd, parts, count);
     }

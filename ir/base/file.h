@@ -14,7 +14,7 @@ typedef struct FilePart {
 /* Writes the parts one behind another to a temporary name beside `path`, then renames it. Signals by
  * which users and the system end a process wait meanwhile, so that neither half a file nor the temporary one is left;
  * SIGXFSZ is EFBIG then. A file that was there keeps its mode, and a symbolic link stays one. A device or a pipe is written as it
- * is, and to what is open already (/dev/stdout) is appended. 0, or the errno of what failed. */
+ * is, and to what is open already (/dev/stdout) at its position. 0, or the errno of what failed. */
 int file_write(const char *path, const FilePart *parts, size_t count);
 
 /* The same where the name is not the user's: whatever has it is replaced, and no link is followed. */
@@ -32,6 +32,8 @@ int file_read_open(int fd, size_t most, void **out, size_t *out_size);
 /* Whether both names lead to one file: what is written to one would destroy the other. Not so of devices, pipes and
  * "-", or where there is no file yet. */
 bool file_is_same(const char *path, const char *other);
+/* Whether it is standard output: "-", or one of its names (/dev/stdout, /dev/fd/1). */
+bool file_is_output(const char *path);
 /* Whether what is written to one would replace what was written to the other: as above, or neither is there yet, and
  * name and folder are the same. Not so of what is open already (/dev/stdout). */
 bool file_would_be_same(const char *path, const char *other);
