@@ -52,6 +52,7 @@ void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
     LLVMValueRef own = holds_first(l, &f->copy);
     uint32_t bytes = offsets.bytes << f->vector;
     const IndexExpr *first = offset_in_bytes(l, f, 0);
+    struct LoweredTile *before = l->memo;
     GxIf some;
     l->k->at = f->value->inst->name;
     emit_if_begin(l->e, &some, own);
@@ -68,6 +69,8 @@ void factor_copy(TileLower *l, const TileFactor *f, LLVMValueRef base)
                       valid);
     }
     emit_if_end(l->e, &some, NULL, 0, NULL);
+    if (own != NULL)
+        l->memo = before; /* what constraints read was made there, and is there only */
 }
 
 /* -- what is computed ---------------------------------------------------------------------------- */

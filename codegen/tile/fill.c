@@ -27,12 +27,15 @@ void fill_begin(TileLower *l, const TileFill *f, const IndexExpr *tile,
     tile_forget(l);
     if (fill_copies(f)) {
         GxIf more;
+        struct LoweredTile *before = l->memo;
         emit_if_begin(l->e, &more, condition);
         for (uint32_t i = 0; i < f->count; i++) {
             if (f->factors[i]->is_copied)
                 factor_copy(l, f->factors[i], factor_base(l, f->factors[i], stage));
         }
         emit_if_end(l->e, &more, NULL, 0, NULL);
+        if (condition != NULL)
+            l->memo = before; /* what an index reads was made there, and is there only */
         gx_copy_commit(l->k);
     }
     for (uint32_t i = 0; i < f->count; i++) {
