@@ -226,6 +226,30 @@ static void put_header(Writer *w, Text *t, const ModuleConfig *config)
         wire_message(t, PROTO_TEXT, &extra);
 }
 
+/* A reader wants callees before their callers; passes and library calls add callees at the end. */
+static const Computation **callees_first(Writer *w, const Module *m, uint32_t *count)
+{
+    uint32_t n = m->computation_count, at = n, next = n;
+    const Computation **order = ARENA_ARRAY(w->arena, const Computation *, n);
+    uint32_t *calls = module_call_counts(m, w->arena);
+    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
+        if (calls[comp->id] == 0)
+            order[--at] = comp;
+    }
+    while (next > at) {
+        const Computation *comp = order[--next];
+        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+            for (uint32_t i = 0; i < inst_called_count(inst); i++) {
+                const Computation *callee = inst_called(inst, i);
+                if (--calls[callee->id] == 0)
+                    order[--at] = callee;
+            }
+        }
+    }
+    *count = n - at;
+    return order + at;
+}
+
 const char *proto_print(Arena *a, const Module *m, size_t *length)
 {
     Arena *scratch = arena_create();
@@ -240,9 +264,10 @@ const char *proto_print(Arena *a, const Module *m, size_t *length)
     }
     wire_string(&t, 1, m->name);
     wire_string(&t, 2, m->entry->name);
-    for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        put_computation(&w, &t, comp);
-    }
+    uint32_t count;
+    const Computation **order = callees_first(&w, m, &count);
+    for (uint32_t i = 0; i < count; i++)
+        put_computation(&w, &t, order[i]);
     put_program_shape(&w, &t, m->config.entry_parameter_count, m->config.entry_parameters,
                       m->config.entry_result);
     wire_int(&t, 6, m->entry->id);
