@@ -226,28 +226,42 @@ static void put_header(Writer *w, Text *t, const ModuleConfig *config)
         wire_message(t, PROTO_TEXT, &extra);
 }
 
-/* A reader wants callees before their callers; passes and library calls add callees at the end. */
+/* A computation whose callees are looked through: those of `inst` from `callee` on are left. */
+typedef struct Caller {
+    const Computation *comp;
+    const Instruction *inst;
+    uint32_t callee;
+} Caller;
+
+/* The next one that it calls; NULL: there is none left. */
+static const Computation *next_callee(Caller *c)
+{
+    while (c->inst != NULL && c->callee == inst_called_count(c->inst))
+        *c = (Caller){c->comp, inst_next(c->inst), 0};
+    return c->inst != NULL ? inst_called(c->inst, c->callee++) : NULL;
+}
+
+/* A reader wants callees before their callers; passes and library calls add some at the end of the list. */
 static const Computation **callees_first(Writer *w, const Module *m, uint32_t *count)
 {
-    uint32_t n = m->computation_count, at = n, next = n;
+    uint32_t n = m->computation_count, depth = 0;
     const Computation **order = ARENA_ARRAY(w->arena, const Computation *, n);
-    uint32_t *calls = module_call_counts(m, w->arena);
+    Caller *callers = ARENA_ARRAY(w->arena, Caller, n);
+    bool *seen = ARENA_ARRAY(w->arena, bool, n);
+    *count = 0;
     for (const Computation *comp = comp_first(m); comp; comp = comp_next(comp)) {
-        if (calls[comp->id] == 0)
-            order[--at] = comp;
-    }
-    while (next > at) {
-        const Computation *comp = order[--next];
-        for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-            for (uint32_t i = 0; i < inst_called_count(inst); i++) {
-                const Computation *callee = inst_called(inst, i);
-                if (--calls[callee->id] == 0)
-                    order[--at] = callee;
+        const Computation *next = comp;
+        while (next != NULL || depth != 0) {
+            if (next != NULL && !seen[next->id]) {
+                seen[next->id] = true;
+                callers[depth++] = (Caller){next, inst_first(next), 0};
             }
+            next = depth != 0 ? next_callee(&callers[depth - 1]) : NULL;
+            if (next == NULL && depth != 0)
+                order[(*count)++] = callers[--depth].comp;
         }
     }
-    *count = n - at;
-    return order + at;
+    return order;
 }
 
 const char *proto_print(Arena *a, const Module *m, size_t *length)
