@@ -34,6 +34,7 @@ bool call_dims(Call *c, json_t *numbers, const char *key, int64_t *out, uint32_t
 /* The next operand; NULL: there is none. */
 Instruction *call_take(Call *c, const char *what);
 Instruction *call_as(Call *c, Instruction *x, DType t);
+Instruction *call_clamped(Call *c, Instruction *x, double least, double most);
 Instruction *call_times(Call *c, Instruction *x, double factor);
 DType call_wide(const Call *c); /* that sums of the result are made in */
 

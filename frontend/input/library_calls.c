@@ -140,6 +140,13 @@ Instruction *call_as(Call *c, Instruction *x, DType t)
     return x->shape->dtype == t ? x : rw_convert(&c->r, with_type(c, x->shape, t), x);
 }
 
+Instruction *call_clamped(Call *c, Instruction *x, double least, double most)
+{
+    Instruction *sides[3] = {rw_splat(&c->r, x->shape, least), x,
+                             rw_splat(&c->r, x->shape, most)};
+    return rw_add(&c->r, OP_CLAMP, x->shape, 3, sides);
+}
+
 Instruction *call_times(Call *c, Instruction *x, double factor)
 {
     DType t = x->shape->dtype;
@@ -340,9 +347,7 @@ static Instruction *narrowed(Call *c, Instruction *x)
         x = times_scale(c, x);
     if (x == NULL)
         return NULL;
-    Instruction *sides[3] = {rw_splat(&c->r, x->shape, -most), x,
-                             rw_splat(&c->r, x->shape, most)};
-    return call_as(c, rw_add(&c->r, OP_CLAMP, x->shape, 3, sides), c->shape->dtype);
+    return call_as(c, call_clamped(c, x, -most, most), c->shape->dtype);
 }
 
 /* Of f8, each factor times a number. A result of f8 may have a scale of its own, the last operand; the second result is then the

@@ -123,15 +123,12 @@ static bool is_saturated(DType t)
 
 static Instruction *saturated(Call *c, Instruction *x)
 {
-    Rewriter *r = &c->r;
     DType t = c->shape->dtype;
     unsigned bits = dtype_info[t].bits;
     double least = dtype_is_signed(t) ? -(double)(INT64_C(1) << (bits - 1)) : 0;
     double most = least + (double)(INT64_C(1) << bits) - 1;
-    x = rw_unary(r, OP_ROUND_NEAREST_EVEN, x->shape, x);
-    Instruction *sides[3] = {rw_splat(r, x->shape, least), x,
-                             rw_splat(r, x->shape, most)};
-    return rw_add(r, OP_CLAMP, x->shape, 3, sides);
+    return call_clamped(c, rw_unary(&c->r, OP_ROUND_NEAREST_EVEN, x->shape, x), least,
+                        most);
 }
 
 /* act(scale * x w + side_scale * side + bias); the operands are x, w, bias, side. */

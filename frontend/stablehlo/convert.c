@@ -192,8 +192,7 @@ void convert_op(Converter *c, const MlirOp *op)
     c->op = op;
     const OpRow *row = op_row(op->name);
     for (uint32_t i = 0; i < op->result_count; i++)
-        op->results[i].inst =
-            NULL; /* it may have been made before, in place of another call */
+        op->results[i].inst = NULL; /* of another call in place, perhaps */
     if (row == NULL) {
         convert_unsupported(c, "the operation %s", op->name);
     } else if (has_number(c, "operand", op->operand_count, row->operands) &&

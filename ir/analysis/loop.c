@@ -8,15 +8,15 @@ enum { OFFSET_STEPS = 8 }; /* additions that are looked through */
 
 /* -- effects ------------------------------------------------------------------------------ */
 
-/* It only computes its result; a program that it calls might do more. */
-static bool is_pure(const Computation *comp)
+bool computation_is_pure(const Computation *comp)
 {
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (op_is(inst->op, OPF_EFFECT | OPF_CONTROL) ||
             inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
             return false;
         bool is_part = inst->op == OP_FUSION || inst->op == OP_ASYNC_START;
-        if (is_part && inst_called_count(inst) > 0 && !is_pure(inst_called(inst, 0)))
+        if (is_part && inst_called_count(inst) > 0 &&
+            !computation_is_pure(inst_called(inst, 0)))
             return false;
     }
     return true;
@@ -203,7 +203,7 @@ static bool stays_in_range(const Induction *v, int64_t offset, DType dtype)
 bool loop_induction(const Loop *loop, Induction *v)
 {
     const Instruction *c = loop->condition->root;
-    if (c->op != OP_COMPARE || !is_pure(loop->condition))
+    if (c->op != OP_COMPARE || !computation_is_pure(loop->condition))
         return false;
     const Instruction *a = c->operands[0], *b = c->operands[1];
     int64_t direction = inst_int(c, ATTR_DIRECTION, 0);
@@ -248,7 +248,7 @@ void loop_set_induction(Instruction *loop, const Induction *v)
 int64_t loop_known_trip_count(const Instruction *loop)
 {
     int64_t n = config_int(loop, CONFIG_TRIP_COUNT, -1);
-    return n < 0 || !is_pure(inst_called(loop, 0)) ? -1 : n;
+    return n < 0 || !computation_is_pure(inst_called(loop, 0)) ? -1 : n;
 }
 
 void loop_set_known_trip_count(Instruction *loop, int64_t count)

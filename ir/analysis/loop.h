@@ -4,6 +4,9 @@
 
 #include "ir/module.h"
 
+/* It only computes its result; a program that it calls might do more. */
+bool computation_is_pure(const Computation *comp);
+
 /* A while over a tuple whose condition and body read single elements only. */
 typedef struct Loop {
     Instruction *inst; /* the while */

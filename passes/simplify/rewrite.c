@@ -419,9 +419,8 @@ typedef struct Sweep {
     size_t forward_capacity;
     uint32_t old_count; /* instructions before the sweep */
     uint64_t budget;
-    bool with_control; /* instructions with control edges are offered, too */
-    bool *
-        is_awaited; /* [old_count] control predecessors of others; NULL: there are none */
+    bool with_control;    /* instructions with control edges are offered, too */
+    bool *is_awaited;     /* [old_count] others wait for it; NULL: for none */
     const Rule *last[10]; /* the rules used last, for the message at the cap */
     uint32_t used;
 } Sweep;

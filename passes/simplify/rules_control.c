@@ -1,6 +1,7 @@
 /* Rules of conditional and while.
  *
  * Measure: number of control operations; a call that is left is inlined by pass_inline. */
+#include "ir/analysis/loop.h"
 #include "passes/simplify/rewrite.h"
 
 enum { /* what conditional_select takes */
@@ -119,23 +120,12 @@ static Instruction *conditional_select(Rewriter *r, Instruction *inst)
     return by;
 }
 
-/* It only computes its result; a program that it calls might do more. */
-static bool is_pure(const Computation *comp)
-{
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        if (op_is(inst->op, OPF_EFFECT | OPF_CONTROL | OPF_ASYNC_START) ||
-            inst_bool(inst, ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT))
-            return false;
-    }
-    return true;
-}
-
 /* while whose condition is constantly false -> its operand */
 static Instruction *while_never(Rewriter *r, Instruction *inst)
 {
     (void)r;
     const Computation *condition = inst_attr(inst, ATTR_CONDITION)->computations.data[0];
-    if (!rw_is_splat(condition->root, 0.0) || !is_pure(condition))
+    if (!rw_is_splat(condition->root, 0.0) || !computation_is_pure(condition))
         return NULL;
     return rw_as(inst, inst->operands[0]);
 }

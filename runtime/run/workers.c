@@ -69,8 +69,7 @@ void workers_stop(gxrt_session *s)
         if (d->has_wake) {
             pthread_cond_destroy(&d->wake);
         }
-        d->has_thread = d->has_wake =
-            false; /* a session that was kept is destroyed again */
+        d->has_thread = d->has_wake = false; /* a kept session is destroyed again */
     }
     if (s->has_round_over) {
         pthread_cond_destroy(&s->round_over);

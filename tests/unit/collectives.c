@@ -1,8 +1,6 @@
 /* Collectives of a session on emulated devices: right numbers in one process and in several,
  * and an error that says who is late when one does not come. Each test is a process of its
  * own, because the emulator reads its environment once. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/shared/emulated.h"
+#include "tests/unit/shared/ranks.h"
 
 static int one_process(int argument)
 {
@@ -152,13 +150,7 @@ static void test_two_processes(void **state)
 static void test_two_processes_tcp(void **state)
 {
     (void)state;
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof a;
-    int s = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
-    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
-    close(s);
-    snprintf(store, sizeof store, "tcp://secret@127.0.0.1:%u", ntohs(a.sin_port));
+    snprintf(store, sizeof store, "tcp://secret@127.0.0.1:%u", free_port());
     two_processes_at(0, 1, 0, NULL);
 }
 

@@ -401,22 +401,10 @@ static void no_event(void *user, const gxrt_event *event)
     (void)user, (void)event;
 }
 
-static int agree(void *user, const char *dtype, const void *wanted, const void *found,
-                 size_t bytes)
-{
-    (void)user, (void)dtype, (void)wanted, (void)found, (void)bytes;
-    return 1;
-}
-
-static void no_trial(void *user, const gxrt_trial *trial)
-{
-    (void)user, (void)trial;
-}
-
 static gxrt_status measure_streams(gxrt_session *s, bool tunes)
 {
     static const gxrt_tuner tuner = {
-        .struct_size = sizeof tuner, .agree = agree, .trial = no_trial};
+        .struct_size = sizeof tuner, .agree = accept_results, .trial = ignore_trial};
     gxrt_buffer b[3];
     gxrt_status st = GXRT_OK;
     for (size_t i = 0; i < 3; i++) {

@@ -15,6 +15,7 @@
 #include "runtime/collective/collective.h"
 #include "tests/unit/shared/fake_driver.h"
 #include "tests/unit/shared/fake_world.h"
+#include "tests/unit/shared/program.h"
 
 static char warning[1024]; /* the last */
 static atomic_int warnings;
@@ -352,24 +353,12 @@ static void try_kernels(void)
     }
 }
 
-static int agree(void *user, const char *dtype, const void *wanted, const void *found,
-                 size_t bytes)
-{
-    (void)user, (void)dtype, (void)wanted, (void)found, (void)bytes;
-    return 1;
-}
-
-static void no_trial(void *user, const gxrt_trial *trial)
-{
-    (void)user, (void)trial;
-}
-
 /* While device 0 tries kernels, the others wait for it longer than for anything else. */
 static void test_tuning(void **state)
 {
     (void)state;
     const gxrt_tuner tuner = {
-        .struct_size = sizeof tuner, .agree = agree, .trial = no_trial};
+        .struct_size = sizeof tuner, .agree = accept_results, .trial = ignore_trial};
     FakeWorld w = {0};
     open_reduces(&w, 1, 0.2);
     fake_on_record = try_kernels;

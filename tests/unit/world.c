@@ -1,5 +1,4 @@
 /* Who the ranks are: from the variables of each launcher, from ours, or from nothing. */
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 
 #include "runtime/collective/store.h"
 #include "runtime/run/session.h"
+#include "tests/unit/shared/ranks.h"
 
 static void clear(void)
 {
@@ -279,13 +278,7 @@ static void test_fork(void **state)
     char store[64];
     snprintf(store, sizeof store, "file:/tmp/gxc-fork-%ld", (long)getpid());
     fork_with(store);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof a;
-    int s = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
-    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
-    close(s);
-    snprintf(store, sizeof store, "tcp://127.0.0.1:%u", ntohs(a.sin_port));
+    snprintf(store, sizeof store, "tcp://127.0.0.1:%u", free_port());
     fork_with(store);
 }
 

@@ -51,17 +51,15 @@ typedef struct AttentionParts {
     Mapped scores;           /* the first dot */
     Mapped masked;           /* what the exponentials are of, less the maxima */
     Mapped exponentials;
-    Mapped weights; /* operand of the second dot */
-    Mapped bias;    /* inst is NULL: none */
-    bool
-        bias_is_outside; /* it is added to what masks have filled as well, or they are added to it */
+    Mapped weights;       /* operand of the second dot */
+    Mapped bias;          /* inst is NULL: none */
+    bool bias_is_outside; /* it is added to what masks fill, or they are added to it */
     Mapped mask; /* the predicate by which scores count, the last of mask_steps */
     uint32_t mask_steps;
     bool mask_is_negated;
-    double mask_fill;   /* of the last of them, as it is among the scores */
-    bool mask_is_added; /* one of them is added to what others have filled, ... */
-    bool
-        mask_swallows_bias; /* ... in f16, of which the fill leaves nothing of a bias that is no fill */
+    double mask_fill;        /* of the last of them, as it is among the scores */
+    bool mask_is_added;      /* one of them is added to what others have filled, ... */
+    bool mask_swallows_bias; /* ... in f16: what is no fill is rounded away beside one */
     const Instruction *maxima,
         *sums;                 /* reductions; no maxima where they are not taken off */
     double least_maximum;      /* that the maxima begin from, or are bounded by */
@@ -87,8 +85,7 @@ typedef struct Attention {
     /* A score of each row that has no column of v: it adds to the sums only. inst is NULL: there is none. */
     Mapped sink;
     bool empty_is_zero; /* rows of which no score counts are 0, not the mean of all */
-    bool
-        fills_differ; /* of a row of which none counts the largest fills do, and not all columns alike */
+    bool fills_differ;  /* where no score counts the largest fills do, not all columns */
     AttentionParts parts;
 } Attention;
 

@@ -1,10 +1,13 @@
 #include "tests/unit/shared/ranks.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -65,4 +68,15 @@ gxrt_status guest_join(StoreGuest *guest)
     void *st;
     pthread_join(guest->thread, &st);
     return (gxrt_status)(uintptr_t)st;
+}
+
+uint16_t free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof a;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(s, (struct sockaddr *)&a, size), 0);
+    assert_int_equal(getsockname(s, (struct sockaddr *)&a, &size), 0);
+    close(s);
+    return ntohs(a.sin_port);
 }
