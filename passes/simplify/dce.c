@@ -44,6 +44,19 @@ Effects *simplify_effects(const Module *m, Arena *scratch)
     return has_effect;
 }
 
+bool *simplify_awaited(const Computation *comp, Arena *scratch)
+{
+    bool *is_awaited = NULL;
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        for (uint32_t k = 0; k < inst->control_count; k++) {
+            if (is_awaited == NULL)
+                is_awaited = ARENA_ARRAY(scratch, bool, comp->instruction_count);
+            is_awaited[inst->control[k]->id] = true;
+        }
+    }
+    return is_awaited;
+}
+
 /* What of an instruction is needed. */
 typedef enum {
     DEAD,

@@ -19,10 +19,11 @@ enum {
     FOLD_STEPS = 100000      /* instructions run, those of called computations included */
 };
 
+/* One that waits is kept: who waits for what is folded of it waits for what it waits for. */
 static bool is_known(const Instruction *inst)
 {
     return inst->op == OP_CONSTANT && inst->literal && shape_is_array(inst->shape) &&
-           !literal_has_elided(inst->literal);
+           !literal_has_elided(inst->literal) && inst->control_count == 0;
 }
 
 /* One value everywhere: its plain form, which algebra would make of a constant again. A small one

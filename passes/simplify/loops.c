@@ -299,10 +299,12 @@ static void remove_elements(Loop *loop, const bool *keep, const Effects *has_eff
         loop_forget_induction(inst); /* it may have moved */
 }
 
-/* Reads of an invariant element behind the loop become what went into it. */
-static bool bypass_invariants(const Loop *loop, Instruction **forward)
+/* Reads of an invariant element behind the loop become what went into it, but for those that others wait for: they wait for
+ * the loop. */
+static bool bypass_invariants(const Loop *loop, Instruction **forward, Arena *scratch)
 {
     Computation *comp = loop->inst->parent;
+    const bool *is_awaited = simplify_awaited(comp, scratch);
     bool changed = false;
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (inst->op != OP_GET_TUPLE_ELEMENT || inst->operands[0] != loop->inst)
@@ -310,7 +312,8 @@ static bool bypass_invariants(const Loop *loop, Instruction **forward)
         int64_t index = inst_int(inst, ATTR_INDEX, 0);
         Instruction *init = loop->init->operands[index];
         if (loop_is_invariant(loop, (uint32_t)index) && init->shape == inst->shape &&
-            !forward[inst->id]) {
+            !forward[inst->id] && inst->control_count == 0 &&
+            (is_awaited == NULL || !is_awaited[inst->id])) {
             forward[inst->id] = init;
             changed = true;
         }
@@ -388,7 +391,7 @@ static bool simplify_loop(Loop *loop, CallCounts calls, const Effects *has_effec
     own_computations(loop, calls);
     bool changed = sink_constants(loop, scratch);
     Instruction **forward = ARENA_ARRAY(scratch, Instruction *, comp->instruction_count);
-    if (bypass_invariants(loop, forward)) {
+    if (bypass_invariants(loop, forward, scratch)) {
         computation_replace(comp, forward);
         changed = true;
     }

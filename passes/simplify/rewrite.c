@@ -482,19 +482,6 @@ static bool is_offered(const Sweep *s, const Instruction *inst)
            !op_is(inst->op, OPF_EFFECT);
 }
 
-static bool *find_awaited(const Computation *comp, Arena *a)
-{
-    bool *is_awaited = NULL;
-    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
-        for (uint32_t k = 0; k < inst->control_count; k++) {
-            if (is_awaited == NULL)
-                is_awaited = ARENA_ARRAY(a, bool, comp->instruction_count);
-            is_awaited[inst->control[k]->id] = true;
-        }
-    }
-    return is_awaited;
-}
-
 /* What stands for an instruction waits for what that waited for. */
 static void wait_as(const Sweep *s, Instruction *by, const Instruction *inst)
 {
@@ -519,7 +506,7 @@ static bool sweep(Sweep *s)
     s->r.known = 0;
     Instruction **order = computation_post_order(comp, a, &n);
     s->old_count = comp->instruction_count;
-    s->is_awaited = find_awaited(comp, a);
+    s->is_awaited = simplify_awaited(comp, a);
     s->forward = ARENA_ARRAY(a, Instruction *, s->old_count);
     s->forward_capacity = s->old_count;
     bool changed = false;

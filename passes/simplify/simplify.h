@@ -31,5 +31,7 @@ typedef struct Effects {
 /* True if the instruction's value is all that matters of it: without users it may go. */
 bool simplify_is_pure(const Instruction *inst, const Effects *has_effect);
 Effects *simplify_effects(const Module *m, Arena *scratch);
+/* By id: which instructions others have as control predecessors; NULL: none. */
+bool *simplify_awaited(const Computation *comp, Arena *scratch);
 
 #endif
