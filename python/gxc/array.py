@@ -235,6 +235,7 @@ class Argument(NamedTuple):
     owner: Any                # keeps the memory
     memory: Optional[Memory]  # where the program may overwrite it: a copy of ours, or that of a donated array
     donor: Optional[Array] = None  # can be used no more when the program runs
+    is_foreign: bool = False  # memory of another library
 
     def take(self) -> None:
         if self.donor is not None:
@@ -300,7 +301,7 @@ def _put_view(session: Session, device: int, value: Value, given: Any, kind: tup
         copy = Memory(session, device, value.bytes, stream)
         session.copy(device, copy.pointer, view.data, value.bytes)
         return Argument(copy.pointer, copy, copy)
-    return Argument(view.data, view.owner, None)
+    return Argument(view.data, view.owner, None, is_foreign=True)
 
 
 def _copy_in(memory: Memory, value: Value, array: np.ndarray) -> None:

@@ -181,6 +181,10 @@ class Program:
                     self._take(inputs)  # it may have begun
                 raise
             self._take(inputs)
+            for d, given in enumerate(inputs):
+                for argument, value in zip(given, self.arguments):
+                    if argument.is_foreign:
+                        session.hold(d, argument.pointer, argument.owner, value.bytes)
         return [[Array(m, v) for m, v in zip(memories, self.results)] for memories in outs]
 
     @staticmethod

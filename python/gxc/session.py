@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 _FATAL = (7, 8)  # GXRT_DEVICE_FAILED, GXRT_WORLD_FAILED
 
 
-def _destroy(runtime: ctypes.CDLL, handle: ctypes.c_void_p, kept: dict, file: Any) -> None:
+def _destroy(runtime: ctypes.CDLL, handle: ctypes.c_void_p, kept: dict, needed: Any) -> None:
     for (device, _, _), pointers in kept.items():
         for pointer in pointers:
             runtime.gxrt_free(handle, device, ctypes.c_void_p(pointer))
     runtime.gxrt_session_destroy(handle)
-    del file  # which had to be open until now
+    del needed  # the file, and what its runs read, had to be there until now
 
 
 @library.LogFunction
@@ -43,6 +43,7 @@ class Session:
         self._handle = ctypes.c_void_p()
         self._free: dict[tuple[int, int, int], list[int]] = {}
         self._kept, self._keep_bytes = 0, keep_bytes
+        self._read: dict[int, dict[int, tuple[Any, int]]] = {}  # by device and address: owner and bytes
         folder = next((f for f in library.folders()), None)
         chosen = (ctypes.c_int * len(ordinals))(*ordinals) if ordinals else None
         options = library.SessionOptions(
@@ -50,7 +51,8 @@ class Session:
             device_count=len(ordinals or ()), log=_log,
             library_path=folder.encode() if folder else None, replicas=replicas, allow_native=int(allow_native))
         library.check_run(self._runtime.gxrt_session_create(file.handle, options, self._handle))
-        self._finalizer = weakref.finalize(self, _destroy, self._runtime, self._handle, self._free, file)
+        self._finalizer = weakref.finalize(self, _destroy, self._runtime, self._handle, self._free,
+                                           (file, self._read))
         info = library.SessionInfo(struct_size=ctypes.sizeof(library.SessionInfo))
         library.check_run(self._runtime.gxrt_session_get_info(self._handle, info))
         self.emulated = bool(info.emulated)
@@ -85,7 +87,19 @@ class Session:
         self._check(self._runtime.gxrt_execute(self._handle, len(runs), array))
 
     def synchronize(self, device: int) -> None:
+        with self.lock:
+            done = self._read.pop(device, None)
         self._check(self._runtime.gxrt_synchronize(self._handle, device))
+        del done
+
+    def hold(self, device: int, address: int, owner: Any, size: int) -> None:
+        """Another library's memory, which what was queued reads, is its owner's until the device is through with it."""
+        with self.lock:
+            held = self._read.setdefault(device, {})
+            held.setdefault(address, (owner, size))
+            many = sum(size for _, size in held.values()) > self._keep_bytes
+        if many:
+            self.synchronize(device)
 
     # --- memory ----------------------------------------------------------------------------
 

@@ -353,6 +353,36 @@ class Arrays(unittest.TestCase):
         gc.collect()
         self.assertEqual(len(dlpack._exported), before)
 
+    def test_memory_that_runs_read_is_held(self):
+        class OnGpu:
+            """An array as another library has it on a GPU."""
+            def __init__(self, of):
+                self.of = of
+
+            def __dlpack_device__(self):
+                return 2, 0
+
+            def __dlpack__(self, stream=None, max_version=None):
+                return self.of.__dlpack__()
+
+        from gxc import dlpack
+        program = gxc.compile("HloModule m ENTRY e { x = f32[2,3] parameter(0) ROOT y = f32[2,3] add(x, x) }")
+        session = program.session()
+        session.emulated = False  # views are taken as they are
+        given = [self.double(np.full((2, 3), i, np.float32)) for i in range(3)]
+        before = len(dlpack._exported)
+        results = [program(OnGpu(y)) for y in given + given]
+        gc.collect()
+        self.assertEqual(len(dlpack._exported), before + 3)  # each once
+        for i, y in enumerate(results):
+            tree_equal(y.numpy(), np.full((2, 3), 4 * (i % 3), np.float32))
+        gc.collect()
+        self.assertEqual(len(dlpack._exported), before)
+        session._keep_bytes = 2 * 24
+        results = [program(OnGpu(y)) for y in given]
+        gc.collect()
+        self.assertEqual(len(dlpack._exported), before)  # more than may be held were waited for
+
     def test_results_are_arguments(self):
         y = self.double(np.ones((2, 3), np.float32))
         for _ in range(3):
