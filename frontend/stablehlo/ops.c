@@ -4,6 +4,7 @@
 
 #include "frontend/stablehlo/convert.h"
 #include "frontend/stablehlo/reader.h"
+#include "ir/base/text.h"
 
 #include "frontend/stablehlo/mlir.tab.h"
 
@@ -418,9 +419,11 @@ MlirFile *mlir_read_text(Arena *a, Intern *t, Diag *d)
 const MlirAttr *mlir_read_attribute(Arena *a, Intern *t, Bytes text)
 {
     Arena *scratch = arena_scratch();
-    size_t length = text.length + strlen("#a = ");
-    const char *file = arena_printf(a, "#a = %.*s", (int)text.length, text.data);
-    Diag *d = diag_create(scratch, "attribute", file, length);
+    Text file; /* of any bytes, NULs too */
+    text_init(&file, a);
+    text_string(&file, "#a = ");
+    text_add(&file, text.data, text.length);
+    Diag *d = diag_create(scratch, "attribute", file.data, file.length);
     MlirReader *r = reader_open(a, scratch, t, d);
     mlir_parse(r);
     const MlirAttr *value =
