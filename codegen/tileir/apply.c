@@ -130,7 +130,9 @@ const TileIrTile *tileir_convert(TileIrLower *l, const TileIrTile *x, DType from
         return float_to_integer(l, x, to);
     if (!is_float(to))
         return tileir_resize(l, x, element, is_signed(from));
-    if (dtype_info[to].bits < 32)
+    /* what is above f32's 24 bits is beyond the range of f16 and f8; bf16's it is within, and would be rounded twice */
+    bool is_close = to != DT_BF16 || dtype_info[from].bits <= 16;
+    if (dtype_info[to].bits < 32 && is_close)
         return tileir_convert(l, tileir_convert(l, x, from, DT_F32), DT_F32, to);
     return tileir_make(l, TILEIR_ITOF, element, is_signed(from) ? "\1\0" : "\0\0", 1, &x);
 }

@@ -118,6 +118,8 @@ static const TileIrTile *multiply(TileIrLower *l, const TileOp *op,
         if (sides[i]->element == TILEIR_F32) /* tensor cores have no other */
             sides[i] = tileir_make(l, TILEIR_FTOF, TILEIR_TF32, NULL, 1, &sides[i]);
     }
+    if (sides[0]->element != sides[1]->element) /* f8 of two kinds */
+        return tileir_lacks(l, "a product of factors of two types");
     bool integers = is_integer(in[0]->element);
     if (integers && may_overflow(l, op))
         return tileir_lacks(l, "sums of integers that may overflow");

@@ -312,7 +312,9 @@ LibraryGradient *library_gradient_wrap(const Attention *a, Instruction *last,
     Attention unused;
     GradientDot *dots[GRADIENT_MOST_RESULTS];
     uint32_t ends[GRADIENT_MOST_RESULTS];
-    const AttentionRegion *region = attention_region(a, last, cx);
+    /* cuDNN's statistics are one number, of which a bias may leave the maximum only */
+    const AttentionRegion *region =
+        attention_keeps_maxima(a) ? NULL : attention_region(a, last, cx);
     Gradient *c = region != NULL ? find_gradient(a, last, true, cx) : NULL;
     if (c == NULL)
         return NULL;
@@ -352,8 +354,6 @@ void library_gradient_forward(const LibraryGradient *g, Instruction **forward)
 
 bool library_gradient_attention_only(const LibraryGradient *g, PassContext *cx)
 {
-    if (attention_keeps_maxima(&g->a)) /* which cuDNN does not: all of it is ours */
-        return false;
     Gradient *c = find_gradient(&g->a, g->last, false, cx);
     return c != NULL && replace_gradient(c, g->attention);
 }

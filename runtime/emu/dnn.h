@@ -44,7 +44,7 @@ typedef struct DnnNode {
     int32_t ports[DNN_PORTS]; /* numbers of tensors, or DNN_NONE */
     int64_t axis, block;      /* of an index; of scales */
     uint32_t spatial;
-    int64_t before[DNN_RANK], stride[DNN_RANK], dilation[DNN_RANK];
+    int64_t before[DNN_RANK], behind[DNN_RANK], stride[DNN_RANK], dilation[DNN_RANK];
 } DnnNode;
 
 typedef struct DnnProgram {

@@ -229,6 +229,7 @@ static cudnnStatus_t take_program(DnnDescriptor *d, const DnnDescriptor *from)
         return dnn_refuse(CUDNN_STATUS_BAD_PARAM,
                           "a descriptor of another kind is given for a graph or what is "
                           "made of one");
+    free(d->program); /* it may be finalized again */
     d->program = malloc(sizeof *d->program);
     if (d->program == NULL)
         return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
@@ -240,6 +241,7 @@ static cudnnStatus_t take_program(DnnDescriptor *d, const DnnDescriptor *from)
 
 static cudnnStatus_t finalize_graph(DnnDescriptor *d)
 {
+    free(d->program); /* it may be finalized again, after a refusal, too */
     d->program = calloc(1, sizeof *d->program);
     return d->program == NULL ? CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
                               : dnn_program_make(d, d->program);

@@ -439,6 +439,17 @@ static const char *check_pointwise(const DnnNode *n, const DnnTensor *x,
     return NULL;
 }
 
+/* As many positions as the library documents: y's size follows from the others. */
+static bool positions_fit(const DnnNode *n, uint32_t d, int64_t x, int64_t w, int64_t y)
+{
+    if (n->stride[d] < 1 || n->stride[d] > INT32_MAX || n->dilation[d] < 1 ||
+        n->dilation[d] > INT32_MAX || n->before[d] < 0 || n->before[d] > INT32_MAX ||
+        n->behind[d] < 0 || n->behind[d] > INT32_MAX)
+        return false;
+    int64_t span = x + n->before[d] + n->behind[d] - (w - 1) * n->dilation[d];
+    return span >= 1 && (span - 1) / n->stride[d] + 1 == y;
+}
+
 static const char *check_convolution(const DnnNode *n, const DnnTensor *x,
                                      const DnnTensor *w, const DnnTensor *y)
 {
@@ -446,11 +457,8 @@ static const char *check_convolution(const DnnNode *n, const DnnTensor *x,
                 n->spatial == x->rank - 2 && x->dims[0] == y->dims[0] &&
                 y->dims[1] == w->dims[0] && x->dims[1] % w->dims[1] == 0 &&
                 w->dims[0] % (x->dims[1] / w->dims[1]) == 0;
-    for (uint32_t d = 0; fits && d < n->spatial; d++) {
-        fits = n->stride[d] >= 1 && n->stride[d] <= INT32_MAX && n->dilation[d] >= 1 &&
-               n->dilation[d] <= INT32_MAX && n->before[d] >= 0 &&
-               (y->dims[d + 2] - 1) * n->stride[d] - n->before[d] < x->dims[d + 2];
-    }
+    for (uint32_t d = 0; fits && d < n->spatial; d++)
+        fits = positions_fit(n, d, x->dims[d + 2], w->dims[d + 2], y->dims[d + 2]);
     return fits ? NULL : "the sizes of a convolution do not fit each other";
 }
 
@@ -509,6 +517,8 @@ static const char *check_node(const DnnProgram *p, const DnnNode *n)
             return "the emulator does not have this reduction";
         return divides(y, x, x->rank) ? NULL : "the sizes of a reduction do not fit";
     case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+        if (x->is_tiled || y->is_tiled) /* its strides do not say where an element lies */
+            return "a reshape of what lies in tiles";
         return dnn_elements(x) == dnn_elements(y) ? NULL : "a reshape to another size";
     case CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR:
         return t[DNN_SCALE] != NULL && same_dims(x, y) &&

@@ -205,6 +205,7 @@ static const char *read_convolution(const DnnDescriptor *c, DnnNode *n)
     n->mode = get_int(c, CUDNN_ATTR_CONVOLUTION_CONV_MODE);
     n->compute = type_find(get_int(c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE));
     get(c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, n->before, bytes);
+    get(c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, n->behind, bytes);
     get(c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, n->stride, bytes);
     get(c, CUDNN_ATTR_CONVOLUTION_DILATIONS, n->dilation, bytes);
     return NULL;

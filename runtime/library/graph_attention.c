@@ -168,7 +168,9 @@ static cudnnBackendDescriptor_t turned(const Attention *a, cudnnBackendDescripto
 {
     const int64_t *s = a->scores;
     const int64_t dims[4] = {s[0], s[1], s[3], s[2]};
-    const int64_t strides[4] = {s[1] * s[2] * s[3], s[2] * s[3], 1, s[3]};
+    const uint64_t plane = (uint64_t)s[2] * (uint64_t)s[3]; /* may wrap, as others' */
+    const int64_t strides[4] = {(int64_t)((uint64_t)s[1] * plane), (int64_t)plane, 1,
+                                s[3]};
     cudnnBackendDescriptor_t y = graph_build_intermediate(a->b, a->type, dims, strides);
     graph_build_reshape(a->b, x, y);
     return y;

@@ -132,11 +132,11 @@ cudnnBackendDescriptor_t graph_build_intermediate(GraphBuild *b, uint32_t type,
 {
     PlanGraphTensor t = {
         .type = type, .rank = 4, .storage = PLAN_GRAPH_VIRTUAL, .alignment = 16};
-    int64_t stride = 1;
+    uint64_t stride = 1; /* a damaged plan's may wrap: the library checks its sizes */
     for (int d = 3; d >= 0; d--) {
         t.dims[d] = dims[d];
-        t.strides[d] = strides != NULL ? strides[d] : stride;
-        stride *= dims[d];
+        t.strides[d] = strides != NULL ? strides[d] : (int64_t)stride;
+        stride *= (uint64_t)dims[d];
     }
     return graph_build_tensor(b, &t, b->next_id++);
 }

@@ -55,9 +55,25 @@ uint32_t plan_graph_type_bits(uint32_t type)
     return type < sizeof types / sizeof *types ? types[type].bits : 0;
 }
 
+/* Scales of blocks lie in tiles of 128 rows and 4 columns, of which none is left out. */
+static uint64_t tiled_bytes(const PlanGraphTensor *t)
+{
+    uint32_t column = t->strides[t->rank - 1] == 1 ? t->rank - 1 : t->rank - 2;
+    uint32_t row = column == t->rank - 1 ? t->rank - 2 : t->rank - 1;
+    uint64_t bytes = plan_multiply(((uint64_t)t->dims[column] + 3) / 4 * 512,
+                                   ((uint64_t)t->dims[row] + 127) / 128);
+    for (uint32_t d = 0; d + 2 < t->rank; d++) {
+        bytes = plan_multiply(bytes, (uint64_t)t->dims[d]);
+    }
+    return bytes;
+}
+
 uint64_t plan_graph_tensor_bytes(const PlanGraphTensor *t)
 {
     uint64_t last = 0;
+    if (t->reordering != CUDNN_TENSOR_REORDERING_NONE) {
+        return tiled_bytes(t);
+    }
     for (uint32_t d = 0; d < t->rank; d++) {
         last = plan_add(last,
                         plan_multiply((uint64_t)t->dims[d] - 1, (uint64_t)t->strides[d]));
@@ -76,9 +92,15 @@ static bool read_tensor(PlanReader *r, const PlanGraph *g, const PlanGraphTensor
     if (t->storage >= PLAN_GRAPH_STORAGES) {
         return plan_newer(r, "a tensor of a graph with storage", t->storage);
     }
+    bool is_tiled = t->reordering == CUDNN_TENSOR_REORDERING_F8_128x4;
+    if (!is_tiled && t->reordering != CUDNN_TENSOR_REORDERING_NONE) {
+        return plan_newer(r, "a tensor of a graph with reordering", t->reordering);
+    }
     bool fits = t->rank >= 1 && t->rank <= PLAN_GRAPH_RANK && t->alignment >= 1 &&
                 t->alignment <= GRAPH_MOST_ALIGNMENT &&
-                (t->alignment & (t->alignment - 1)) == 0;
+                (t->alignment & (t->alignment - 1)) == 0 &&
+                (!is_tiled || (t->rank >= 2 && t->storage == PLAN_GRAPH_STORED &&
+                               plan_graph_type_bits(t->type) == 8));
     for (uint32_t d = 0; d < PLAN_GRAPH_RANK; d++) {
         fits = fits && (d < t->rank ? t->dims[d] >= 1 && t->dims[d] <= GRAPH_MOST_SIZE &&
                                           t->strides[d] >= 0

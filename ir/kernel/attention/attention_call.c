@@ -11,6 +11,13 @@ static bool is_half(const AttentionArray *a)
     return dtype_is_half(t);
 }
 
+/* Scores that a band leaves out have no weight for cuDNN, whatever stands in for them: its kernels need not look at
+ * them. Beside a bias they do count where it is as low in all columns within. */
+static bool has_band_only(const Attention *a)
+{
+    return a->band.rows == 0 || a->bias.base == NULL;
+}
+
 /* Rounds the weights to the type of v and the result once: a result of that type asks for no more. */
 bool attention_has_types(const Attention *a)
 {
@@ -18,7 +25,8 @@ bool attention_has_types(const Attention *a)
     DType bias = a->bias.base != NULL ? a->bias.base->shape->dtype : t;
     return is_half(&a->q) && a->k.base->shape->dtype == t &&
            a->v.base->shape->dtype == t && a->o.base->shape->dtype == t &&
-           (bias == t || bias == DT_F32) && a->mask_count == 0 && a->sink.inst == NULL;
+           (bias == t || bias == DT_F32) && has_band_only(a) && a->mask_count == 0 &&
+           a->sink.inst == NULL;
 }
 
 bool attention_move_outside(const Instruction *fusion, AttentionArray *a)
