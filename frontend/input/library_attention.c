@@ -235,6 +235,8 @@ static Instruction *below(const Attention *a, int64_t dim, Instruction *lengths)
 static Instruction *masked(const Attention *a, Instruction *x)
 {
     double window = call_number(a->c, "sliding_window_length", 0);
+    if (window >= (double)a->scores->dims[ROWS])
+        window = 0; /* hides nothing, and its sum with a column may leave s32 */
     if (is_causal(a->c))
         x = kept(a, compared(a, iota(a, ROWS), iota(a, COLUMNS), DIRECTION_GE), x,
                  -FLT_MAX);
@@ -385,7 +387,9 @@ static bool take_backward(Gradient *g, Call *c, bool has_bias)
     g->o = in_order(c, take_array(c, "the result"), of_o, "rhs", false);
     if (c->trouble != NULL || !take_lengths(a))
         return false;
-    bool fits = shape_same_dims(g->statistics->shape, a->rows) &&
+    bool fits = rw_is_static(g->statistics->shape) &&
+                dtype_is_float(g->statistics->shape->dtype) &&
+                shape_same_dims(g->statistics->shape, a->rows) &&
                 shape_same_dims(g->o->shape, g->d_o->shape) &&
                 g->o->shape->dims[BATCH] == a->rows->dims[BATCH] &&
                 g->o->shape->dims[HEADS] == a->rows->dims[HEADS] &&

@@ -28,6 +28,8 @@ bool call_fail(Call *c, const char *trouble);
 /* Entries of the configuration; `missing` where there is none. */
 double call_number(Call *c, const char *key, double missing);
 const char *call_word(const Call *c, const char *key, const char *missing);
+/* There is no such entry, or it is a name; false: trouble says so. */
+bool call_is_word(Call *c, const char *key);
 /* A list of dimensions of `numbers`, at most CALL_MOST_RANK; false: trouble says why. */
 bool call_dims(Call *c, json_t *numbers, const char *key, int64_t *out, uint32_t *count);
 

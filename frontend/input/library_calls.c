@@ -32,6 +32,16 @@ const char *call_word(const Call *c, const char *key, const char *missing)
     return word != NULL ? word : missing;
 }
 
+/* A number stands for a name in this JSON, too: to take what is missing for it would compute something else. */
+bool call_is_word(Call *c, const char *key)
+{
+    const json_t *value = json_object_get(c->config, key);
+    if (value == NULL || json_is_string(value) || json_is_null(value))
+        return true;
+    c->is_unsupported |= c->trouble == NULL;
+    return call_fail(c, arena_printf(c->r.m->arena, "its \"%s\" is no name", key));
+}
+
 /* Integers of 64 bits are strings in this JSON. */
 static bool integer_of(const json_t *value, int64_t *out)
 {
@@ -51,8 +61,8 @@ bool call_dims(Call *c, json_t *numbers, const char *key, int64_t *out, uint32_t
     *count = (uint32_t)n;
     if (!json_is_object(numbers) || (list != NULL && !json_is_array(list)) ||
         n > CALL_MOST_RANK) {
-        c->trouble =
-            "its \"dot_dimension_numbers\" are missing or no lists of dimensions";
+        c->trouble = arena_printf(c->r.m->arena,
+                                  "its \"%s\" are missing or no list of dimensions", key);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -251,6 +261,8 @@ static const struct Epilogue {
 static const struct Epilogue *epilogue_of(Call *c)
 {
     const char *name = call_word(c, "epilogue", "DEFAULT");
+    if (!call_is_word(c, "epilogue"))
+        return NULL;
     for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++) {
         if (strcmp(name, epilogues[i].name) == 0)
             return &epilogues[i];
@@ -290,13 +302,24 @@ static Instruction *times_scale(Call *c, Instruction *x)
                      rw_broadcast(&c->r, x->shape, scale, 0, NULL));
 }
 
+static Instruction *times_complex(Call *c, Instruction *x, double re, double im)
+{
+    Rewriter *r = &c->r;
+    const Shape *s = shape_scalar(r->m->intern, x->shape->dtype);
+    Literal *l = literal_create(r->m->arena, s);
+    literal_set_complex(l, 0, re, im);
+    Instruction *factor = rw_broadcast(r, x->shape, rw_constant(r, l), 0, NULL);
+    return rw_binary(r, OP_MULTIPLY, x->shape, x, factor);
+}
+
 /* act(alpha * lhs rhs + beta * c + bias), not rounded yet; the product times as many scales, operands behind c. */
 static Instruction *wide_product(Call *c, uint32_t scales)
 {
     double alpha = call_number(c, "alpha_real", 1), beta = call_number(c, "beta", 0);
+    double imaginary = call_number(c, "alpha_imag", 0);
     const struct Epilogue *e = epilogue_of(c);
-    if (c->trouble == NULL && call_number(c, "alpha_imag", 0) != 0)
-        c->trouble = "its \"alpha_imag\" is not 0";
+    if (imaginary != 0 && !dtype_is_complex(c->shape->dtype))
+        call_fail(c, "its \"alpha_imag\" is not 0, but its result is not complex");
     if (c->trouble != NULL)
         return NULL;
     bool is_plain = alpha == 1 && beta == 0 && !e->has_bias && !e->has_relu &&
@@ -305,7 +328,9 @@ static Instruction *wide_product(Call *c, uint32_t scales)
     Instruction *matrix = x != NULL && beta != 0 ? call_take_matrix(c) : NULL;
     for (uint32_t i = 0; i < scales; i++)
         x = times_scale(c, x);
-    x = x != NULL ? call_times(c, x, alpha) : NULL;
+    if (x != NULL)
+        x = imaginary != 0 ? times_complex(c, x, alpha, imaginary)
+                           : call_times(c, x, alpha);
     if (x != NULL && beta != 0)
         x = call_plus_matrix(c, x, beta, matrix);
     if (x != NULL && e->has_bias)
@@ -447,7 +472,7 @@ static bool has_form(Call *c)
     for (size_t i = 0; i < n && has_workspace; i++)
         has_workspace = shape_is_array(s->elements[i]);
     if (!shape_is_array(s) && !has_workspace)
-        c->trouble = "its result is not one or two arrays, or those and a workspace";
+        c->trouble = "its result is no array, nor one or two arrays and a workspace";
     else if (c->shape->rank == 0 || c->shape->rank > CALL_MOST_RANK)
         c->trouble = "its result has no dimensions, or too many";
     return c->trouble == NULL;
@@ -507,8 +532,9 @@ static Instruction *read_call(Instruction *inst, const struct Callee *target,
 
 static bool read_in(Computation *comp, Arena *scratch)
 {
-    bool is_good = true, changed = false;
+    bool is_good = true;
     uint32_t count = comp->instruction_count;
+    Instruction **results = NULL; /* [count] of the calls; NULL: there are none */
     for (uint32_t i = 0; i < count; i++) {
         Instruction *inst = comp->instructions[i];
         const struct Callee *target = inst != NULL ? target_of(inst) : NULL;
@@ -518,13 +544,16 @@ static bool read_in(Computation *comp, Arena *scratch)
         is_good &= result != NULL;
         if (result == NULL || result == inst)
             continue;
-        computation_replace_one(comp, inst, result);
-        computation_remove(comp, inst);
-        changed = true;
+        inst_add_controls(result, inst); /* what waits for it waits for these, too */
+        if (results == NULL)
+            results = ARENA_ARRAY(scratch, Instruction *, count);
+        results[i] = result;
     }
-    if (changed && is_good)
-        computation_sort(comp);
-    return is_good;
+    if (results == NULL || !is_good)
+        return is_good;
+    computation_substitute(comp, results, count);
+    computation_sort(comp);
+    return true;
 }
 
 bool library_calls_read(Module *m, Arena *scratch)

@@ -14,9 +14,9 @@ static Instruction *make_convolution(Call *c, DType t)
                                   ATTR_BATCH_GROUP_COUNT, ATTR_OPERAND_PRECISION};
     Instruction *sides[2] = {call_take(c, "a factor"), NULL};
     sides[1] = c->trouble == NULL ? call_take(c, "a factor") : NULL;
-    if (c->trouble == NULL && inst_attr(c->inst, ATTR_DIM_LABELS) == NULL)
-        c->trouble = "it has no dim_labels";
-    if (c->trouble != NULL)
+    /* It does not say what it convolves. */
+    c->is_left = c->trouble == NULL && inst_attr(c->inst, ATTR_DIM_LABELS) == NULL;
+    if (c->trouble != NULL || c->is_left)
         return NULL;
     Instruction *conv = rw_add(&c->r, OP_CONVOLUTION,
                                shape_with_dtype(c->r.m->intern, c->shape, t), 2, sides);
@@ -121,6 +121,15 @@ static bool is_saturated(DType t)
     return dtype_is_integer(t) && dtype_info[t].bits < 32;
 }
 
+/* That sums of narrow results are exact in: products of floats are no integers. */
+static DType exact_type(const Call *c)
+{
+    bool is_integer = true;
+    for (uint32_t i = 0; i < 2 && i < c->inst->operand_count; i++)
+        is_integer &= dtype_is_integer(c->inst->operands[i]->shape->dtype);
+    return is_integer ? DT_S32 : DT_F32;
+}
+
 static Instruction *saturated(Call *c, Instruction *x)
 {
     DType t = c->shape->dtype;
@@ -141,7 +150,7 @@ static Instruction *convolution(Call *c, bool has_bias)
         return NULL;
     bool is_plain = scale == 1 && !has_bias && act->apply == identity,
          is_narrow = is_saturated(c->shape->dtype);
-    Instruction *x = make_convolution(c, is_narrow  ? DT_S32 /* exact */
+    Instruction *x = make_convolution(c, is_narrow  ? exact_type(c)
                                          : is_plain ? c->shape->dtype
                                                     : call_wide(c));
     if (x == NULL)
@@ -241,7 +250,14 @@ static void set_form(Call *c, Instruction *conv, const DimLabels *labels,
 static Instruction *gradient(Call *c, const DimLabels *labels, const WindowDim *dims)
 {
     double scale = call_number(c, "conv_result_scale", 1);
-    Instruction *sides[2] = {call_take(c, "a factor"), call_take(c, "a factor")};
+    const struct Activation *act = activation_of(c);
+    if (call_number(c, "side_input_scale", 0) != 0 ||
+        (act != NULL && act->apply != identity))
+        call_fail(c, "it is a gradient, but has an activation or a side input");
+    else if (inst_int(c->inst, ATTR_BATCH_GROUP_COUNT, 1) != 1)
+        call_fail(c, "it is a gradient, but has a batch_group_count");
+    Instruction *sides[2] = {call_take(c, "a factor"), NULL};
+    sides[1] = c->trouble == NULL ? call_take(c, "a factor") : NULL; /* in this order */
     if (c->trouble != NULL)
         return NULL;
     DType t = scale == 1 ? c->shape->dtype : call_wide(c);
@@ -262,15 +278,46 @@ static Instruction *scaled(Call *c, Instruction *conv)
                          c->shape->dtype);
 }
 
+/* The filter with inputs and outputs of each group exchanged: [inputs / groups, outputs] becomes
+ * [inputs, outputs / groups], at the places that they had. NULL: trouble says why. */
+static Instruction *turned_filter(Call *c, Instruction *w, const DimLabels *l,
+                                  int64_t groups)
+{
+    int64_t apart[CALL_MOST_RANK + 1], order[CALL_MOST_RANK + 1], own[CALL_MOST_RANK],
+        at[CALL_MOST_RANK];
+    uint32_t rank = w->shape->rank, n = 0;
+    if (groups < 1 || !is_moderate(groups) || !rw_is_static(w->shape) ||
+        w->shape->dims[l->rhs_output] % groups != 0) {
+        c->trouble = "its groups of features do not divide the outputs of its filter";
+        return NULL;
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        bool is_output = d == l->rhs_output;
+        own[d] = w->shape->dims[d] / (is_output ? groups : 1);
+        if (is_output)
+            apart[n++] = groups;
+        at[d] = n;
+        apart[n++] = own[d];
+    }
+    n = 0;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (d == l->rhs_input)
+            order[n++] = at[l->rhs_output] - 1; /* the groups */
+        order[n++] = at[d];
+    }
+    own[l->rhs_input] *= groups;
+    DType t = w->shape->dtype;
+    w = rw_reshape(&c->r, rw_shape(&c->r, t, rank + 1, apart), w);
+    return rw_reshape(&c->r, rw_shape(&c->r, t, rank, own), rw_in_order(&c->r, w, order));
+}
+
 /* That of the image: the result's gradient, spread by the strides, with the filter the other way round. */
 Instruction *call_read_image_gradient(Call *c)
 {
     const Window *w;
     const DimLabels *l = forward_labels(c, &w);
     WindowDim dims[CALL_MOST_RANK];
-    if (l != NULL && inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1) != 1)
-        c->trouble = "it has groups of features, which are not read";
-    if (c->trouble != NULL)
+    if (l == NULL)
         return NULL;
     for (uint32_t d = 0; d < w->rank; d++) {
         const WindowDim *of = &w->dims[d];
@@ -300,7 +347,16 @@ Instruction *call_read_image_gradient(Call *c)
                               .lhs_text = l->out_text,
                               .rhs_text = relabelled(c, l->rhs_text, "io", "oi"),
                               .out_text = l->lhs_text};
-    return scaled(c, gradient(c, &labels, dims));
+    Instruction *conv = gradient(c, &labels, dims);
+    int64_t groups = inst_int(c->inst, ATTR_FEATURE_GROUP_COUNT, 1);
+    if (conv != NULL && groups != 1) {
+        Instruction *turned = turned_filter(c, conv->operands[1], l, groups);
+        if (turned == NULL)
+            return NULL;
+        conv->operands[1] = turned;
+        inst_set_int(conv, ATTR_FEATURE_GROUP_COUNT, groups);
+    }
+    return scaled(c, conv);
 }
 
 /* That of the filter: the image under the result's gradient, summed over the batch. */

@@ -167,7 +167,8 @@ Instruction *call_read_norm(Call *c)
     const char *kind = call_word(c, "kind", "LAYER_FWD_INFER");
     bool trains = strcmp(kind, "LAYER_FWD_TRAIN") == 0,
          is_gradient = strcmp(kind, "LAYER_BWD") == 0;
-    if (!trains && !is_gradient && strcmp(kind, "LAYER_FWD_INFER") != 0)
+    if (call_is_word(c, "kind") && !trains && !is_gradient &&
+        strcmp(kind, "LAYER_FWD_INFER") != 0)
         call_fail(c, arena_printf(c->r.m->arena, "its kind \"%s\" is not known", kind));
     if (c->trouble != NULL || !take_norm(&n))
         return NULL;

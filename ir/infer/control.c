@@ -316,7 +316,8 @@ bool infer_want_aliasing(InferContext *cx, const Instruction *inst)
         const AliasEntry *e = &a->aliasing->entries[i];
         const Shape *out = aliased_result(inst, e->output);
         const Shape *in = aliased_operand(inst, e->operand, e->input);
-        if (inst->op == OP_CUSTOM_CALL && inst->operand_count == 0)
+        if (cx->sketch && inst->parent->is_async_wrapped && inst->op == OP_CUSTOM_CALL &&
+            inst->operand_count == 0)
             continue; /* what async sugar wraps gets its operands later */
         if (!out || !in) {
             infer_error(

@@ -46,6 +46,15 @@ static void check_pin(Verify *v, const Instruction *inst, bool pins)
                      verify_text(v, out));
 }
 
+/* An array that shares a buffer result would leave a buffer operand without its result. */
+static bool is_buffer_operand(const Instruction *inst, const AliasEntry *e)
+{
+    if (e->operand < 0 || e->operand >= inst->operand_count)
+        return false;
+    const Shape *in = shape_part(inst->operands[e->operand]->shape, e->input);
+    return in != NULL && in->dtype == DT_BUFFER;
+}
+
 /* Every buffer result shares exactly one buffer operand, and the other way round. */
 static void check_buffer_aliases(Verify *v, const Instruction *inst)
 {
@@ -59,7 +68,8 @@ static void check_buffer_aliases(Verify *v, const Instruction *inst)
         operands += inst->operands[i]->shape->dtype == DT_BUFFER;
     for (uint32_t i = 0; i < alias->count; i++) {
         const Shape *out = shape_part(inst->shape, alias->entries[i].output);
-        aliased += out && out->dtype == DT_BUFFER;
+        aliased +=
+            out && out->dtype == DT_BUFFER && is_buffer_operand(inst, &alias->entries[i]);
         for (uint32_t k = 0; k < i && out && out->dtype == DT_BUFFER; k++)
             if (alias->entries[k].operand == alias->entries[i].operand)
                 verify_error(v, inst, "operand %lld is aliased twice",
@@ -107,8 +117,8 @@ static void check_one_writer(Verify *v, const Instruction *inst, Uses uses)
             continue;
         }
         int64_t index = inst_int(user, ATTR_INDEX, 0);
-        if (!verify_has_buffer(user->shape))
-            continue;
+        if (!verify_has_buffer(user->shape) || index < 0 || index >= inst->shape->rank)
+            continue; /* no such element: the shape rules have said so */
         if (taken[index] || whole > 0)
             whole = 2;
         taken[index] = true;

@@ -89,6 +89,8 @@ static bool is_bare_start(const Instruction *inst)
 /* Gathered (scattered) dimension = shard times group size. */
 static void check_shards(Verify *v, const Instruction *inst, int64_t size)
 {
+    if (size <= 0)
+        return; /* an empty group, which was reported */
     bool gathers = inst->op != OP_REDUCE_SCATTER;
     const Shape *r = is_bare_start(inst) || inst->op != OP_ALL_GATHER_START
                          ? inst->shape
@@ -99,13 +101,16 @@ static void check_shards(Verify *v, const Instruction *inst, int64_t size)
     int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
     int64_t shard = (gathers ? s : r)->dims[d], whole = (gathers ? r : s)->dims[d];
     int64_t parts = 1; /* in this mode a group takes in all partitions of its replicas */
+    int64_t covered;
+    bool is_countable = !__builtin_mul_overflow(shard, size, &covered);
     if (inst_has(inst, ATTR_CHANNEL_ID) && !inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS))
-        parts =
-            shard > 0 && v->m->config.num_partitions == 1 && whole % (shard * size) == 0
-                ? whole / (shard * size)
-                : v->m->config.num_partitions;
-    if (size * parts > 1 && size > 1 && shard >= 0 && whole >= 0 &&
-        shard * size * parts != whole)
+        parts = is_countable && shard > 0 && v->m->config.num_partitions == 1 &&
+                        whole % covered == 0
+                    ? whole / covered
+                    : v->m->config.num_partitions;
+    is_countable = is_countable && !__builtin_mul_overflow(covered, parts, &covered);
+    if (parts > 0 && size > 1 && shard >= 0 && whole >= 0 &&
+        (!is_countable || covered != whole))
         verify_error(v, inst, "%s and %s do not fit groups of %lld devices",
                      verify_text(v, s), verify_text(v, r), (long long)size);
 }

@@ -81,8 +81,7 @@ static bool take_leaf(Verify *v, bool **taken, int64_t parameter, Ints index)
         taken[parameter] = ARENA_ARRAY(v->scratch, bool, shape_leaf_count(s));
     size_t leaf = 0;
     for (uint32_t i = 0; i < index.count; i++) {
-        for (int64_t k = 0; k < index.data[i]; k++)
-            leaf += shape_leaf_count(s->elements[k]);
+        leaf += s->first_leaf[index.data[i]];
         s = s->elements[index.data[i]];
     }
     bool was = taken[parameter][leaf];

@@ -58,9 +58,10 @@ static bool is_bound_late(const Verify *v, const Instruction *inst)
 {
     const Instruction *caller = v->fusion_of[inst->parent->id];
     bool started = caller != NULL && caller->op == OP_ASYNC_START;
-    bool sketch = v->level == LEVEL_SKETCH && started;
-    bool late = sketch && caller->operand_count < inst->parent->parameter_count;
-    return (sketch || inst->parent->is_async_wrapped) && inst == inst->parent->root &&
+    bool late = started && caller->operand_count < inst->parent->parameter_count;
+    /* A program that is to run has them: the text's last update brought them. */
+    return v->level == LEVEL_SKETCH && (started || inst->parent->is_async_wrapped) &&
+           inst == inst->parent->root &&
            (late || verify_lacks_operands(inst) ||
             (shape_is_tuple(inst->shape) && inst->shape->rank == 0));
 }

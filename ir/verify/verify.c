@@ -340,7 +340,7 @@ static void check_computation(Verify *v, const Computation *comp)
         pairs |= op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE) ||
                  inst->op == OP_SEND || inst->op == OP_RECV || inst->op == OP_SEND_DONE ||
                  inst->op == OP_RECV_DONE || inst->op == OP_ASYNC_UPDATE;
-        buffers |= inst->shape->dtype == DT_BUFFER;
+        buffers |= verify_has_buffer(inst->shape);
     }
     const Instruction *caller = v->fusion_of[comp->id];
     bool fused = caller && caller->op == OP_FUSION;
