@@ -93,10 +93,12 @@ static void set_precision(Call *c, Instruction *product)
                                    "operand_precision");
     int64_t precision[2] = {PRECISION_DEFAULT, PRECISION_DEFAULT};
     for (size_t i = 0; i < 2 && i < json_array_size(list); i++) {
-        const char *word = json_string_value(json_array_get(list, i));
-        for (int64_t w = PRECISION_HIGH; word != NULL && w <= PRECISION_HIGHEST; w++) {
-            if (strcmp(word, words[w]) == 0)
-                precision[i] = w;
+        const json_t *entry = json_array_get(list, i);
+        const char *word = json_string_value(entry);
+        for (int64_t w = PRECISION_HIGH; w <= PRECISION_HIGHEST; w++) {
+            if (word != NULL ? strcmp(word, words[w]) == 0
+                             : json_is_integer(entry) && json_integer_value(entry) == w)
+                precision[i] = w; /* a number stands for a name in this JSON, too */
         }
     }
     if (precision[0] != PRECISION_DEFAULT || precision[1] != PRECISION_DEFAULT)
