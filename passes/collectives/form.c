@@ -8,10 +8,11 @@
  * group's size in front, and one transpose moves it behind (before) the collective; all-to-all
  * needs both. Types: elements of less than a byte travel as bytes where pieces are cut; types
  * that NCCL does not add are widened around the reduction, as is an operand whose reducer
- * computes in another type. Reducers that NCCL does not know, such as xor or a complex
- * product, become an all-gather (for reduce-scatter an all-to-all, if it has such groups) and
- * operations on its parts; where groups differ in size, an all-gather among all devices, of
- * which each takes what is its group's.
+ * computes in another type; maxima and minima of floats are those of integers (form_keys.c).
+ * Reducers that NCCL does not know, such as xor or a complex product, become an all-gather
+ * (for reduce-scatter an all-to-all, if it has such groups) and operations on its parts; where
+ * groups differ in size, an all-gather among all devices, of which each takes what is its
+ * group's.
  *
  * What none of this can express stays, and codegen refuses it by name.
  * Needs: nothing. Keeps: values, operand order, groups, channel. Ends: one sweep. */
@@ -230,24 +231,33 @@ Computation *form_reducer(Form *f, OpCode op, DType t)
     return *known;
 }
 
-/* The collective on operands of other types, converted before and after. `apply`: its reducer. */
+/* The collective on operands of other types, converted before and after. `apply`: its reducer. `own`: of the values whose
+ * keys these types are; as a type of no array: they are values. */
 static Instruction *with_types(Form *f, Instruction *inst, const DType *types,
-                               Computation *apply)
+                               Computation *apply, DType own)
 {
+    bool has_keys = dtype_is_float(own);
     uint32_t n = inst->operand_count;
     Instruction **operands = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
     Instruction **results = ARENA_ARRAY(f->scratch, Instruction *, (size_t)n + 1);
     const Shape **shapes = ARENA_ARRAY(f->scratch, const Shape *, (size_t)n + 1);
     for (uint32_t k = 0; k < n; k++) {
-        operands[k] = form_convert(f, inst->operands[k], types[k]);
+        Instruction *x = inst->operands[k];
+        operands[k] = has_keys ? form_to_keys(f, form_convert(f, x, own),
+                                              collective_reduction(apply))
+                               : form_convert(f, x, types[k]);
         shapes[k] = shape_with_dtype(f->m->intern, result_shape(inst, k), types[k]);
     }
     form_collective(f, inst, inst->op, n, operands, shapes, results);
     Instruction *made = n == 1 ? results[0] : results[0]->operands[0];
     if (apply != NULL)
         inst_set_computation(made, ATTR_TO_APPLY, apply);
-    for (uint32_t k = 0; k < n; k++)
-        results[k] = form_convert(f, results[k], inst->operands[k]->shape->dtype);
+    for (uint32_t k = 0; k < n; k++) {
+        DType t = inst->operands[k]->shape->dtype;
+        if (has_keys)
+            results[k] = form_from_keys(f, results[k], own);
+        results[k] = form_convert(f, results[k], t);
+    }
     return gather_results(inst, results);
 }
 
@@ -261,7 +271,7 @@ static Instruction *widen_moved(Form *f, Instruction *inst)
         types[k] = carrier_of(inst, t);
         differ |= types[k] != t;
     }
-    return differ ? with_types(f, inst, types, NULL) : NULL;
+    return differ ? with_types(f, inst, types, NULL, DT_TOKEN) : NULL;
 }
 
 /* -- reductions by hand ----------------------------------------------------------------------- */
@@ -449,16 +459,26 @@ static Instruction *reduce_here(Form *f, Instruction *inst)
     return gather_results(inst, results);
 }
 
+static bool has_plain_operands(const Instruction *inst)
+{
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        if (!is_plain(inst->operands[k]->shape))
+            return false;
+    }
+    return true;
+}
+
 /* Reductions in a type and by an operation that NCCL has. */
 static Instruction *known_reduction(Form *f, Instruction *inst)
 {
     Computation *by = inst_called(inst, 0);
     OpCode op = collective_reduction(by);
     DType own = by->root->shape->dtype;
-    DType wanted = reduced_in(f, own);
+    bool is_extreme = op == OP_MINIMUM || op == OP_MAXIMUM;
+    bool has_keys = is_extreme && dtype_is_float(own) && has_plain_operands(inst);
+    DType wanted = has_keys ? form_key_type(own) : reduced_in(f, own);
     bool known =
-        op == OP_ADD || ((op == OP_MULTIPLY || op == OP_MINIMUM || op == OP_MAXIMUM) &&
-                         !dtype_is_complex(own));
+        op == OP_ADD || ((op == OP_MULTIPLY || is_extreme) && !dtype_is_complex(own));
     if (!known)
         return reduce_here(f, inst);
     bool differs = wanted != own;
@@ -469,7 +489,8 @@ static Instruction *known_reduction(Form *f, Instruction *inst)
     }
     if (!differs)
         return NULL;
-    return with_types(f, inst, types, wanted == own ? by : form_reducer(f, op, wanted));
+    return with_types(f, inst, types, wanted == own ? by : form_reducer(f, op, wanted),
+                      has_keys ? own : DT_TOKEN);
 }
 
 /* -- the pass ------------------------------------------------------------------------------------ */

@@ -40,6 +40,12 @@ Instruction *form_member_row(Form *f, const Instruction *inst, Instruction *rows
                              int64_t i);
 Instruction *form_has_member(Form *f, const Instruction *inst, int64_t i);
 
+/* Floats x as integers of the same order, of which `op`, maximum or minimum, gives NaN where there is one; and back, as
+ * floats of type t. (form_keys.c) */
+DType form_key_type(DType t);
+Instruction *form_to_keys(Form *f, Instruction *x, OpCode op);
+Instruction *form_from_keys(Form *f, Instruction *keys, DType t);
+
 /* A ragged-all-to-all by all-gather, all-to-all of its sizes, and one gather. NULL: it cannot
  * be expressed so. (ragged.c) */
 Instruction *form_ragged(Form *f, const Instruction *inst);

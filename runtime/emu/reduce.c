@@ -1,4 +1,5 @@
-/* Element-wise reduction across ranks. NaN wins in maximum and minimum. */
+/* Element-wise reduction across ranks, as NCCL's kernels have it (its reduce_kernel.h): maximum and minimum lose NaN
+ * (fmaxf, __hmax), and what is too large for 8 bits becomes the largest finite number (__nv_fp8_e4m3 of a half). */
 #include <math.h>
 
 #include "runtime/emu/collective.h"
@@ -14,9 +15,9 @@ static double reduce_double(ReduceKind op, double a, double b)
     case REDUCE_PROD:
         return a * b;
     case REDUCE_MAX:
-        return isnan(a) || a > b ? a : b;
+        return fmax(a, b);
     case REDUCE_MIN:
-        return isnan(a) || a < b ? a : b;
+        return fmin(a, b);
     }
     return a;
 }
@@ -49,9 +50,12 @@ static void reduce_floats(DType t, ReduceKind op, const unsigned char *const *in
         for (size_t i = 0; i < count; i++)
             sum[i] = reduce_double(op, sum[i],
                                    number_get_double(t, inputs[r] + (first + i) * bytes));
-    for (size_t i = 0; i < count; i++)
+    double most = dtype_info[t].bits == 8 ? number_max_finite(t) : INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        double value = op == REDUCE_AVG ? sum[i] / (double)ranks : sum[i];
         number_set_double(t, out + (first + i) * bytes,
-                          op == REDUCE_AVG ? sum[i] / (double)ranks : sum[i]);
+                          fabs(value) > most ? copysign(most, value) : value);
+    }
 }
 
 static void reduce_ints(DType t, ReduceKind op, const unsigned char *const *inputs,

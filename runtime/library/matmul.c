@@ -258,12 +258,10 @@ cublasStatus_t matmul_queue(Device *d, const PlanCommand *c, void *const *at,
     const PlanMatmul *m = &d->session->plan->matmuls[c->index];
     Matmul *ready = &d->matmuls[c->index];
     cublasStatus_t r = 0;
+    /* NULL, too: scales are optional, and another command of this record may have left its own */
     for (size_t i = 0; i < sizeof pointers / sizeof *pointers && r == 0; i++) {
         void *const *pointer = &at[pointers[i].operand];
-        if (*pointer) {
-            r = lt->desc_set(ready->desc, pointers[i].attribute, pointer,
-                             sizeof *pointer);
-        }
+        r = lt->desc_set(ready->desc, pointers[i].attribute, pointer, sizeof *pointer);
     }
     void *in_c = at[PLAN_MATMUL_C] ? at[PLAN_MATMUL_C] : at[PLAN_MATMUL_D];
     const void *alpha = ready->alpha, *beta = ready->beta;
