@@ -259,6 +259,15 @@ static const char *tiles_text(const Compile *c)
     return is_default ? "" : arena_printf(c->arena, " --tiles=%s", tiles);
 }
 
+/* The passes that are not those of the level. */
+static const char *passes_text(const Compile *c)
+{
+    const char *only = c->options.passes, *skip = c->options.skip;
+    return arena_printf(c->arena, "%s%s%s%s", only != NULL ? " --passes=" : "",
+                        only != NULL ? only : "", skip != NULL ? " --skip=" : "",
+                        skip != NULL ? skip : "");
+}
+
 static const char *embed_text(const gxc_options *o)
 {
     return o->embed_tileir ? " --embed-tileir" : o->embed_ptx ? " --embed-ptx" : "";
@@ -267,8 +276,9 @@ static const char *embed_text(const gxc_options *o)
 static bool codegen_options(Compile *c, CodegenOptions *o)
 {
     const gxc_options *given = &c->options;
-    char settings[1024];
-    settings_text(&c->settings, settings, sizeof settings);
+    size_t length = settings_text(&c->settings, NULL, 0) + 1;
+    char *settings = arena_alloc(c->arena, length);
+    settings_text(&c->settings, settings, length);
     *o = (CodegenOptions){
         .emu = c->emu,
         .contract = !given->fp_contract_off,
@@ -280,12 +290,12 @@ static bool codegen_options(Compile *c, CodegenOptions *o)
         .planner = c->planner,
         .cache_dir = given->cache_dir,
         .tuning = c->tuning,
-        .options_text =
-            arena_printf(c->arena, "-O%lld%s%s%s%s%s%s%s%s", (long long)c->settings.level,
-                         given->line_info ? " --lineinfo" : "", embed_text(given),
-                         given->fp_contract_off ? " --fp-contract=off" : "",
-                         c->settings.tf32 ? "" : " --f32-dots=f32", libraries_text(c),
-                         tiles_text(c), tuning_option(c->arena, c->tuning), settings),
+        .options_text = arena_printf(
+            c->arena, "-O%lld%s%s%s%s%s%s%s%s%s", (long long)c->settings.level,
+            passes_text(c), given->line_info ? " --lineinfo" : "", embed_text(given),
+            given->fp_contract_off ? " --fp-contract=off" : "",
+            c->settings.tf32 ? "" : " --f32-dots=f32", libraries_text(c), tiles_text(c),
+            tuning_option(c->arena, c->tuning), settings),
         .progress = given->progress,
         .progress_user = given->progress_user,
         .gxc_version = GXC_VERSION,
@@ -454,11 +464,14 @@ static void (*module_form(const gxc_options *o))(Compile *c, Module *m)
 
 static void do_compile(Compile *c)
 {
+    CodegenStage stage;
+    void (*emit)(Compile * c, Module * m) = module_form(&c->options);
+    if (emit == NULL && !find_stage(c, &stage))
+        return;
     Module *m = read_module(c, c->module_arenas[0]);
     if (m == NULL || c->options.verify_only)
         return;
     result_set_signature(c->result, m, &(EvalOptions){0});
-    void (*emit)(Compile * c, Module * m) = module_form(&c->options);
     if (emit == NULL) {
         compile_variants(c, m);
         return;

@@ -199,6 +199,22 @@ static void check_embedding(Compile *c)
                                "takes -O2, tileiras and a target from sm_80 on");
 }
 
+/* "name=value", where there is such a name. */
+static void refuse_value(Compile *c, const char *text)
+{
+    const Setting *s = NULL;
+    size_t length = strcspn(text, "=");
+    for (size_t i = 0; (s = settings_row(i)) != NULL; i++) {
+        if (strlen(s->name) == length && strncmp(s->name, text, length) == 0)
+            break;
+    }
+    if (s != NULL)
+        compile_usage_error(c,
+                            "setting \"%s\" has no value that it takes: a number from "
+                            "%lld to %lld is expected",
+                            text, (long long)s->least, (long long)s->most);
+}
+
 void compile_check_options(Compile *c)
 {
     const gxc_options *o = &c->options;
@@ -211,7 +227,7 @@ void compile_check_options(Compile *c)
     check_print(c);
     check_tiles(c);
     settings_init(&c->settings);
-    c->settings.level = o->opt_level_set ? o->opt_level : 1;
+    c->settings.level = o->opt_level_set || o->opt_level != 0 ? o->opt_level : 1;
     choose_tileir(c);
     check_embedding(c);
     bool libraries[LIBRARIES];
@@ -229,8 +245,7 @@ void compile_check_options(Compile *c)
                                 "unknown setting \"%s\"; gxc --list-settings names them",
                                 o->settings[i]);
         else if (st == SETTING_BAD_VALUE)
-            compile_usage_error(c, "setting \"%s\" has no value that it takes",
-                                o->settings[i]);
+            refuse_value(c, o->settings[i]);
     }
     bool compiles = c->settings.level >= 2;
     if (libraries[CUDNN])

@@ -112,9 +112,9 @@ static const struct argp_option rows[] = {
     {"report", KEY_REPORT, "FORM", OPTION_ARG_OPTIONAL,
      "Numbers on standard output: text, json", 0},
     {"timing", KEY_TIMING, NULL, 0, "Time by stage and pass on standard error", 0},
-    {"list-passes", KEY_LIST_PASSES, NULL, 0,
-     "Passes; this and the next four list and exit", 0},
-    {"list-ops", KEY_LIST_OPS, NULL, 0, "Opcodes", 0},
+    {"list-passes", KEY_LIST_PASSES, NULL, 0, "Passes", 0},
+    {"list-ops", KEY_LIST_OPS, NULL, 0, "Opcodes; this and the next four list and exit",
+     0},
     {"list-targets", KEY_LIST_TARGETS, NULL, 0, "Targets", 0},
     {"list-settings", KEY_LIST_SETTINGS, NULL, 0, "Settings of passes", 0},
     {"list-unsupported", KEY_LIST_UNSUPPORTED, NULL, 0, "What gxc cannot do yet", 0},
@@ -132,16 +132,24 @@ typedef struct Request {
     const char **targets, **settings;
 } Request;
 
-static long parse_count(struct argp_state *state, const char *option, const char *text,
-                        long least)
+/* Digits alone, so no sign and no space. */
+static long parse_number(struct argp_state *state, const char *option, const char *text,
+                         long least, long most)
 {
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < least || value > 1 << 20)
-        argp_error(state, "%s%s: a number from %ld to %d is expected", option, text,
-                   least, 1 << 20);
+    if (errno != 0 || *text < '0' || *text > '9' || *end != '\0' || value < least ||
+        value > most)
+        argp_error(state, "%s%s: a number from %ld to %ld is expected", option, text,
+                   least, most);
     return value;
+}
+
+static long parse_count(struct argp_state *state, const char *option, const char *text,
+                        long least)
+{
+    return parse_number(state, option, text, least, 1 << 20);
 }
 
 static int no_memory(void)
@@ -260,7 +268,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         r->output = arg;
         break;
     case 'O':
-        o->opt_level = (int)parse_count(state, "-O", arg, 0);
+        o->opt_level = (int)parse_number(state, "-O", arg, 0, 2);
         o->opt_level_set = 1;
         break;
     case 'v':
@@ -440,14 +448,17 @@ static int compile_file(const Request *r)
         const char *output = r->output;
         if (output == NULL)
             output = writes_text(&o) ? "-" : (name = default_output(r->input, o.emit));
-        if (output != NULL && file_is_same(r->input, output)) {
-            fprintf(stderr, "gxc: the output %s is the input; give another with -o\n",
-                    output);
+        bool is_tuning =
+            output != NULL && o.tuning != NULL && file_is_same(o.tuning, output);
+        if (output != NULL && (is_tuning || file_is_same(r->input, output))) {
+            fprintf(stderr, "gxc: the output %s is the %s; give another with -o\n",
+                    output, is_tuning ? "file of --tuning" : "input");
             st = GXC_USAGE;
         } else if (output == NULL || !write_file(output, data, bytes))
             st = GXC_INVALID;
         else if (o.target_count == 0 && o.emit == NULL && r->report == NULL)
-            fprintf(stderr, "gxc: wrote %s for sm_90a and the emulator\n", output);
+            fprintf(stderr, "gxc: wrote %s for sm_90a and the emulator\n",
+                    strcmp(output, "-") == 0 ? "standard output" : output);
         free(name);
     }
     if (st == GXC_OK && r->report != NULL) {

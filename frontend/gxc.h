@@ -7,7 +7,8 @@
  * comes back as a status with text. Strings that a result hands out live as long as it does.
  *
  * Any pointer may be NULL: where something is needed it is GXC_USAGE (without a text if it is
- * `out`), a result that is NULL has nothing in it, and a name that is NULL is "input".
+ * `out`), a result that is NULL has nothing in it, and a name that is NULL is "input". Of
+ * gxc_evaluate inputs that are NULL, or do not fit the program, are GXC_INVALID.
  *
  * Arrays that cross this interface are logical and row-major whatever the layouts in the
  * program, in one storage unit per element: pred, 8-bit and narrower types one byte (narrow
@@ -51,7 +52,7 @@ typedef struct gxc_options {
     int opt_level; /* 0, 1 or 2; use opt_level_set to ask for 0 */
     int opt_level_set;
     const char *
-        emit; /* NULL the artefact; "hlo" "pb" "dot" "html" "tile" "llvm" "ptx" "cubin" "tileir" "plan" "tuning"
+        emit; /* of the first target, but for "candidates". NULL the artefact; "hlo" "pb" "dot" "html" "tile" "llvm" "ptx" "cubin" "tileir" "plan" "tuning"
               "candidates" */
     const char *print;            /* form of hlo: NULL or "default", "long", "short" */
     int verify_only;              /* parse and verify, make nothing */

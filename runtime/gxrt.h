@@ -7,14 +7,16 @@
  *     gxrt_synchronize(session, 0);
  *     gxrt_session_destroy(session);  gxrt_program_destroy(program);
  *
- * Every call returns a gxrt_status; gxrt_last_error() has the text for people. The library
- * never prints, exits or aborts, and reads the environment only in
- * gxrt_world_from_environment(). CUDA and its libraries are found when they are first
- * needed; programs that use libgxrt link nothing of NVIDIA's.
+ * Every call that can fail returns a gxrt_status; gxrt_last_error() has the text for people. The
+ * library never prints, exits or aborts, and reads the environment only in
+ * gxrt_world_from_environment(), but for two: NVTX_INJECTION64_PATH, in which tools name a library
+ * that is loaded at the first run, and the emulator's GXEMU_*. CUDA and its libraries are found when
+ * they are first needed; programs that use libgxrt link nothing of NVIDIA's.
  *
- * Every struct starts with struct_size = sizeof(that struct): set it, zero the rest, fill in
- * what you need. Fields may be added at the end of a struct, so programs that were compiled
- * against an older header go on working.
+ * Every struct that you pass starts with struct_size = sizeof(that struct): set it, zero the rest,
+ * fill in what you need. Those that your functions are given (gxrt_event, gxrt_trial) need none.
+ * Fields may be added at the end of a struct, so programs that were compiled against an older header
+ * go on working.
  *
  * Trust: opening a file checks it and runs nothing of it. A session runs it: on a GPU its kernels
  * reach all memory of this process there; on the emulator they are machine code in this process,
@@ -26,7 +28,7 @@
  * the other, and in a world of several processes must do so in the same order in all of them.
  *
  * fork(): a process that was forked after a session was made has none of its devices. Calls with
- * that session, and new sessions, are GXRT_INVALID_ARGUMENT there. */
+ * that session but gxrt_session_get_info(), and new sessions, are GXRT_INVALID_ARGUMENT there. */
 #ifndef GXRT_H
 #define GXRT_H
 
@@ -167,7 +169,7 @@ typedef struct gxrt_variant_info {
     uint32_t least_cublaslt, least_cudnn,
         least_nccl; /* versions as the libraries report them; 0: not used */
     const char *llvm_version;
-    const char *options; /* of the compiler, that changed the result; "" if none */
+    const char *options; /* of the compiler, that change the result: "-O1 ..." */
     uint64_t
         ptx_bytes; /* of all kernels, for the driver's compiler on newer GPUs; 0: none */
     uint32_t tileir_cubins,
@@ -231,12 +233,12 @@ typedef struct gxrt_world gxrt_world;
 
 /* From GXRT_RANK and GXRT_WORLD_SIZE, or from what torchrun (RANK, WORLD_SIZE), mpirun
  * (OMPI_COMM_WORLD_x, PMI_x) or srun (SLURM_PROCID, SLURM_NTASKS) sets; one process if there is
- * nothing. The store is GXRT_STORE, the secret of a tcp store GXRT_SECRET. The only function
- * that reads the environment. */
+ * nothing. Which of a machine's ranks this is says GXRT_LOCAL_RANK, or what the launcher sets beside
+ * the others. The store is GXRT_STORE, the secret of a tcp store GXRT_SECRET. */
 GXRT_API gxrt_status gxrt_world_from_environment(gxrt_world **out);
 /* The same with the values given. `store` carries NCCL's id and what the ranks tell each other
  * about a hang: "tcp://HOST:PORT" or "tcp://SECRET@HOST:PORT", where rank 0 listens, or
- * "file:FOLDER", a folder that all ranks share, for one run at a time (what killed ranks have left
+ * "file:FOLDER" or FOLDER alone, a folder that all ranks share, for one run at a time (what killed ranks have left
  * there does not matter). For trusted networks: nothing is encrypted, and the secret keeps jobs apart, not attackers out. NULL for programs
  * without collectives between the processes. */
 GXRT_API gxrt_status gxrt_world_create(uint32_t rank, uint32_t size, const char *store,

@@ -33,7 +33,7 @@ LLVMValueRef narrow_peers(Kernel *k, LLVMValueRef peers, LLVMValueRef number,
  * warp from the byte `shared` (i32) on is taken meanwhile. */
 LLVMValueRef block_votes(Kernel *k, LLVMValueRef vote, LLVMValueRef shared);
 
-/* A value as words of 32 bits (i32), and back; how many says shared_words. */
+/* A value as words of 32 bits (i32), and back. */
 void value_to_words(Emit *e, DType t, LLVMValueRef value, LLVMValueRef *out);
 LLVMValueRef value_from_words(Emit *e, DType t, const LLVMValueRef *words);
 

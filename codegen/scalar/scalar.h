@@ -29,7 +29,7 @@ GXC_NORETURN void scalar_unsupported(const Instruction *inst);
 
 /* Floats of any type to f32 (f64 stays), and from f32 or f64 to any type, rounded once. */
 LLVMValueRef scalar_widen(Kernel *k, LLVMValueRef value, DType from);
-/* The same for types of 8 bits and less (scalar_small.c): code <-> f32; f32 or f64 -> code. */
+/* The same for types of 8 bits and less (small.c): code <-> f32; f32 or f64 -> code. */
 LLVMValueRef scalar_decode(Kernel *k, LLVMValueRef code, DType from);
 LLVMValueRef scalar_encode(Kernel *k, LLVMValueRef value, DType to);
 

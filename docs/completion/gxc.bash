@@ -35,7 +35,7 @@ _gxc() {
             COMPREPLY=($(compgen -f -- "${value#@}"))
         fi
     elif [[ $word == -* ]]; then
-        COMPREPLY=($(compgen -W "$("$program" --help 2>/dev/null | grep -oE -- '--[a-z0-9-]+(\[?=)?' | sed 's/\[=$//' | sort -u)" -- "$word"))
+        COMPREPLY=($(compgen -W "$("$program" --help 2>/dev/null | sed -nE 's/^  (    |-., )(--[a-z0-9-]+=?).*/\2/p' | sort -u)" -- "$word"))
     else
         COMPREPLY=($(compgen -f -- "$word"))
     fi

@@ -36,7 +36,7 @@ function __gxc_values
 end
 for program in gxc gxrun
     command -q $program; or continue
-    for line in (command $program --help | string match -r -a -- '--[a-z0-9-]+(?:\[?=)?' | sort -u)
+    for line in (command $program --help | string replace -r -f -- '^  (?:    |-., )(--[a-z0-9-]+(?:\[?=)?).*' '$1' | sort -u)
         set -l name (string replace -r -- '^--([a-z0-9-]+).*' '$1' $line)
         if test -n (__gxc_values true $name | head -n 1 | string collect)""
             complete -c $program -l $name -x -a "(__gxc_values $program $name)"

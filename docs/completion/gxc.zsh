@@ -21,7 +21,7 @@ _gxc_values() {
   esac
 }
 _gxc_options() {
-  $words[1] --help 2>/dev/null | grep -oE -- '--[a-z0-9-]+(\[?=)?' | sed 's/\[=$//' | sort -u
+  $words[1] --help 2>/dev/null | sed -nE 's/^  (    |-., )(--[a-z0-9-]+=?).*/\2/p' | sort -u
 }
 _gxc() {
   local word=$words[CURRENT]

@@ -3,9 +3,10 @@
     import gxc
     program = gxc.compile(f, x)            # a function for JAX, or text, bytes, a file
     program.save("f.cubin")                # with a manifest, f.cubin.json, beside it
-    y = gxc.load("f.cubin")(x)             # needs neither JAX nor the compiler
+    y = gxc.load("f.cubin", allow_native=True)(x)   # needs neither JAX nor the compiler
 
-`gxc.jit` is like jax.jit. Arrays come and go by DLPack. Without a GPU programs run on the emulator.
+`gxc.jit` is like jax.jit. Arrays come and go by DLPack. Without a GPU programs run on the
+emulator, those of files only if `allow_native` is set.
 """
 
 from . import errors

@@ -138,7 +138,7 @@ def compile(program: Any, *arguments: Any, target: Union[str, Iterable[str], Non
     `program` is HLO or StableHLO - text, bytes, or the path of a file -, a function for JAX with example
     arguments (arrays or jax.ShapeDtypeStruct; those of keywords in `keywords`), what `jax.jit(f).lower()` or `jax.export.export` gives, or a
     `torch.export.ExportedProgram`. `target` is a name of `gxc --list-targets` or several; without it sm_90a, and the
-    emulator. Further options are those of gxc.h: opt_level, f32_dots, cache_dir, settings, ...
+    emulator. Further options are those of gxc.h that change what is made: opt_level, f32_dots, cache_dir, settings, ...
 
     >>> text = '''HloModule twice
     ... ENTRY e { x = f32[3] parameter(0) ROOT y = f32[3] add(x, x) }'''

@@ -11,8 +11,8 @@ gxrt_status store_open(const char *where, uint32_t rank, uint32_t ranks, Store *
     }
     bool is_file = strncmp(where, "file:", 5) == 0;
     const char *folder = is_file ? where + 5 : where;
-    bool is_other = !is_file && strstr(where, "://") != NULL;
-    if (!*folder || is_other || strncmp(where, "tcp:", 4) == 0) {
+    bool is_other = !is_file && strchr(where, ':') != NULL; /* HOST:PORT, perhaps */
+    if (!*folder || is_other) {
         return status_set(GXRT_INVALID_ARGUMENT,
                           "the store \"%s\": give file:FOLDER, a folder that all ranks "
                           "share, or tcp://HOST:PORT, where rank 0 can listen",

@@ -1,4 +1,4 @@
-/* The emulated kernel's view of its thread, and the functions it may call: emu_abi.def as C. */
+/* The emulated kernel's view of its thread, and the functions it may call: abi.def as C. */
 #ifndef GXC_RUNTIME_EMU_ABI_H
 #define GXC_RUNTIME_EMU_ABI_H
 

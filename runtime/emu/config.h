@@ -23,6 +23,7 @@
  *   GXEMU_FAIL_CALL=[name:]n the n-th call (of that function) of this process fails
  *   GXEMU_NCCL_VERSION=n     as ncclGetVersion gives it, 22707
  *   GXEMU_CUDNN_VERSION=n    as cudnnGetVersion gives it, 91300
+ *   GXEMU_CUSOLVER_VERSION=n as cusolverGetVersion gives it, 12000
  *   GXEMU_CUDNN_WORKSPACE=n  bytes that each of its plans says it needs, 0
  *   GXEMU_LOSE_RANK=r:k      rank r of a world never does its k-th call of a communicator (once a process)
  *   GXEMU_DELAY_RANK=r:us    microseconds before each collective of rank r */
@@ -42,7 +43,7 @@ typedef struct EmuConfig {
     bool devices_given; /* by GXEMU_DEVICES */
     int major, minor;   /* compute capability */
     uint64_t memory;
-    uint64_t steps; /* 0: any number */
+    uint64_t steps;
     unsigned streams;
     int driver_version;
     bool shadow;

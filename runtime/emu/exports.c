@@ -1,4 +1,4 @@
-/* The functions that an emulated kernel may call, by name: the emulator's own (emu_abi.def),
+/* The functions that an emulated kernel may call, by name: the emulator's own (abi.def),
  * libm's, and what compilers leave to their run-time library. The half and bfloat helpers are
  * written here because libgcc 12 lacks them; a 16-bit float travels in the low bits of a
  * float register, whatever C calls the type. */

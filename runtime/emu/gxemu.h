@@ -7,7 +7,7 @@
 
 enum { GXEMU_BARRIERS = 1 }; /* the kernel has barriers or shuffles: run fibres */
 
-enum { /* kinds of parameters: what is in a parameter's 8-byte slot (emu_abi.def) */
+enum { /* kinds of parameters: what is in a parameter's 8-byte slot (abi.def) */
        GXEMU_IMMEDIATE, /* the value */
        GXEMU_POINTER    /* a device address */
 };

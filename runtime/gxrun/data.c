@@ -168,16 +168,18 @@ int data_inputs(const Options *o, const Signature *s, FileSet *files, void **inp
 }
 
 /* An archive alone has an array for each result, by name; else files are for results by order. */
-static bool is_archive_of_all(const Options *o, const Signature *s, FileSet *files)
+static int find_archive_of_all(const Options *o, const Signature *s, FileSet *files,
+                               bool *all)
 {
+    *all = false;
     if (o->compare_count != 1) {
-        return false;
+        return EXIT_DONE;
     }
     char *array;
     const ArrayFile *f = feed_open(files, o->compare[0].file, s->first, &array);
-    bool all = f && f->is_archive && !array;
+    *all = f && f->is_archive && !array;
     free(array);
-    return all;
+    return f ? EXIT_DONE : EXIT_WRONG;
 }
 
 int compare_files(const Options *o, const Signature *s, void *const *outputs)
@@ -192,8 +194,8 @@ int compare_files(const Options *o, const Signature *s, void *const *outputs)
     void **owned = allocate(count, sizeof *owned);
     char **names = output_names(s);
     FileSet files = {0};
-    bool all = is_archive_of_all(o, s, &files);
-    int code = EXIT_DONE;
+    bool all;
+    int code = find_archive_of_all(o, s, &files, &all);
     for (size_t n = 0; n < count && code == EXIT_DONE; n++) {
         size_t i = n % s->result_count;
         uint32_t device = s->first + (uint32_t)(n / s->result_count);

@@ -20,8 +20,11 @@ static int gxrt_failed(gxrt_status status)
 /* MiB. */
 static size_t most_memory(const Options *o)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    size_t here = pages > 0 && page > 0 ? ((size_t)pages * (size_t)page) >> 20 : 65536;
+    static size_t here; /* asked for once: in the sandbox nobody may */
+    if (!here) {
+        long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+        here = pages > 0 && page > 0 ? ((size_t)pages * (size_t)page) >> 20 : 65536;
+    }
     return o->most_memory ? o->most_memory : here;
 }
 
@@ -501,7 +504,8 @@ static int check_sandbox(const Options *o)
     }
     static const char *const variables[] = {"GXEMU_BANKS", "NVTX_INJECTION64_PATH"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        if (getenv(variables[i])) {
+        const char *text = getenv(variables[i]);
+        if (text && *text) {
             return complain(EXIT_WRONG,
                             "%s needs files while the program runs, which the sandbox of "
                             "emulated programs forbids; --no-sandbox allows it",

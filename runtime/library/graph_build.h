@@ -65,7 +65,7 @@ cudnnBackendDescriptor_t graph_build_describe_device(GraphBuild *b, const char *
 /* Gives all descriptors back. */
 void graph_build_destroy(GraphBuild *b);
 
-/* --- for graph_build_attention.c ---------------------------------------------------------------- */
+/* --- for graph_attention.c ---------------------------------------------------------------------- */
 
 cudnnBackendDescriptor_t graph_build_make(GraphBuild *b,
                                           cudnnBackendDescriptorType_t type);

@@ -429,7 +429,7 @@ static bool is_unknown(const char *name, const Elf64_Sym *symbol, const void *us
     return true;
 }
 
-/* Undefined symbols are those of emu_abi.def; relocations are relative; no section is written. */
+/* Undefined symbols are those of abi.def; relocations are relative; no section is written. */
 static void assert_relocations_are_known(const unsigned char *object)
 {
     assert_false(any_symbol(object, is_unknown, NULL));

@@ -1,4 +1,4 @@
-/* Emulated kernels, written in C against emu_abi.def: barriers and shuffles, and each kind of
+/* Emulated kernels, written in C against abi.def: barriers and shuffles, and each kind of
  * finding. */
 #include <setjmp.h>
 #include <stdarg.h>
