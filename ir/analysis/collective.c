@@ -151,9 +151,12 @@ static int64_t find(int64_t *parent, int64_t i)
     return i;
 }
 
-/* The first device of each device's group, -1 for devices in none; false: there are no groups. */
+/* The first device of each device's group, -1 for devices in none; false: there are no groups, or they name
+ * devices that the header does not count. */
 static bool group_numbers(Arena *a, const Instruction *inst, int64_t *out, int64_t n)
 {
+    if (collective_last_id(a, inst) >= collective_id_count(inst))
+        return false;
     bool pairs = inst_has(inst, ATTR_SOURCE_TARGET_PAIRS);
     const Attr *groups = inst_attr(inst, ATTR_REPLICA_GROUPS);
     IntLists lists =
@@ -240,7 +243,8 @@ void inst_set_frontend_attribute(Instruction *inst, const char *key, const char 
 }
 
 const char *const collective_keys[] = {"combiner_key", "collective_group_key",
-                                       "_xla_send_recv_pipeline", NULL};
+                                       "_xla_send_recv_pipeline",
+                                       "_xla_stream_annotation", NULL};
 
 bool collective_same_keys(const Instruction *a, const Instruction *b)
 {

@@ -516,6 +516,16 @@ static Instruction *rewrite(Form *f, Instruction *inst)
     }
 }
 
+/* What is made from number `first` on stands between the collective and others of its scheduling group: it must
+ * not be a gap there. */
+static void keep_group(const Form *f, const Instruction *inst, uint32_t first)
+{
+    static const char key[] = "_scheduling_group_id";
+    const char *group = inst_frontend_attribute(inst, key);
+    for (uint32_t i = first; group != NULL && i < f->comp->instruction_count; i++)
+        inst_set_frontend_attribute(f->comp->instructions[i], key, group);
+}
+
 /* What a rewrite adds is looked at in turn: types first, then dimensions. */
 static bool visit(Form *f, Computation *comp)
 {
@@ -526,9 +536,11 @@ static bool visit(Form *f, Computation *comp)
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         if (!op_is(inst->op, OPF_COLLECTIVE))
             continue;
+        uint32_t first = comp->instruction_count;
         Instruction *made = rewrite(f, inst);
         if (made == NULL)
             continue;
+        keep_group(f, inst, first);
         forward = arena_grow(f->scratch, forward, &capacity, comp->instruction_count,
                              sizeof *forward);
         forward[inst->id] = made;

@@ -45,6 +45,8 @@ typedef struct Epilogues {
     const bool *is_waited_for; /* something that need not read it waits for it */
     uint32_t count;            /* instructions that were there before */
     Instruction **forward;     /* [count] what stands for an addition now */
+    const uint32_t *
+        collectives; /* [count] one behind the other up to there; NULL: they do not matter */
     PassContext *cx;
 } Epilogues;
 
@@ -150,6 +152,8 @@ static bool grow(const Epilogues *e, Chain *c)
         (next->op != OP_ADD && next->op != OP_MAXIMUM && next->op != OP_MULTIPLY))
         return false;
     Instruction *x = next->operands[next->operands[0] == c->last ? 1 : 0];
+    if (e->collectives != NULL && e->collectives[x->id] > e->collectives[c->product->id])
+        return false;
     if (next->op == OP_MAXIMUM && is_zero(e, c, x))
         c->zero = x;
     else if (next->op == OP_MULTIPLY && is_scale(e, c, x))
@@ -488,6 +492,23 @@ static const bool *waited_for(const Computation *comp, Arena *a)
     return is;
 }
 
+/* By id: how many collectives lie one behind the other up to there. A product that has fewer of them before it than
+ * what would be added to it can run beside one. */
+static uint32_t *count_collectives(Instruction *const *order, uint32_t n,
+                                   const Computation *comp, Arena *a)
+{
+    uint32_t *before = ARENA_ARRAY(a, uint32_t, comp->instruction_count);
+    for (uint32_t i = 0; i < n; i++) {
+        const Instruction *inst = order[i];
+        uint32_t most = 0;
+        for (uint32_t k = 0; k < inst->operand_count; k++)
+            most = before[inst->operands[k]->id] > most ? before[inst->operands[k]->id]
+                                                        : most;
+        before[inst->id] = most + op_is(inst->op, OPF_COLLECTIVE);
+    }
+    return before;
+}
+
 /* *tries: there are products, for which computations may have been made in vain. */
 static bool visit(Computation *comp, PassContext *cx, bool *tries)
 {
@@ -500,6 +521,8 @@ static bool visit(Computation *comp, PassContext *cx, bool *tries)
                    .count = comp->instruction_count,
                    .forward = ARENA_ARRAY(a, Instruction *, comp->instruction_count),
                    .cx = cx};
+    if (cx->opt_level >= 2)
+        e.collectives = count_collectives(order, n, comp, a);
     for (uint32_t i = 0; i < n; i++) {
         bool is_product = order[i]->op == OP_DOT || order[i]->op == OP_CONVOLUTION;
         is_product = is_product && (order[i]->op == OP_DOT || cx->graphs != NULL);

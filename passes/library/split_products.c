@@ -12,6 +12,7 @@
  * Needs: laid out. Keeps: values but for the order of sums. Ends: what has "split_k" is left alone. */
 #include <string.h>
 
+#include "ir/analysis/collective.h"
 #include "ir/attribute/config.h"
 #include "ir/kernel/candidates.h"
 #include "ir/kernel/element.h"
@@ -319,7 +320,13 @@ static Instruction *sum_of_pieces(Rewriter *r, const Cut *c, Instruction *partia
         rw_reshape(r, with_dimension(r->m->intern, result, c->type, at, pieces), partial);
     Instruction *sum =
         rw_sum(r, rw_shape(r, c->type, result->rank, result->dims), partial, 1, &at);
-    return rw_convert(r, result, sum);
+    Instruction *rounded = rw_convert(r, result, sum);
+    const char *group = inst_frontend_attribute(c->product, "_scheduling_group_id");
+    if (group != NULL) { /* else they would be a gap in it */
+        inst_set_frontend_attribute(sum, "_scheduling_group_id", group);
+        inst_set_frontend_attribute(rounded, "_scheduling_group_id", group);
+    }
+    return rounded;
 }
 
 static Instruction *split_product(Rewriter *r, Instruction *product)

@@ -4,7 +4,8 @@
  *   ->  the same without a's: additions are not worth a buffer
  *
  * Members are starts, dones, and kernels that hold products; a group of one member, or of an id
- * that no asynchronous operation has, is none. What is free and lies between members joins them.
+ * that no asynchronous operation has, is none. What is free and lies between members joins them, and
+ * so does what has the id without being worth one: passes give it to what they put there.
  * A kernel that is no member but must run between two of them is a gap, two groups that wait for
  * each other are a circle: both are errors of the program (--lenient-scheduling-groups: they are
  * no groups).
@@ -88,8 +89,10 @@ static bool holds_update(const Computation *comp)
 
 bool groups_is_forced_early(const Instruction *inst)
 {
-    return config_flag(inst, CONFIG_FORCE_EARLY) ||
-           (inst->op == OP_ASYNC_START && holds_update(inst_called(inst, 0)));
+    if (inst->op != OP_ASYNC_START)
+        return config_flag(inst, CONFIG_FORCE_EARLY);
+    const Computation *work = inst_called(inst, 0);
+    return config_flag(work->root, CONFIG_FORCE_EARLY) || holds_update(work);
 }
 
 /* -- members ------------------------------------------------------------------------------------- */
@@ -105,6 +108,8 @@ typedef struct Groups {
     uint32_t async_count;
     size_t async_capacity;
     uint32_t *group; /* [instructions] of comp */
+    uint32_t
+        *asked; /* [instructions] the group of what joins only between members; 0: none */
     uint32_t count;
     const char *const *names; /* [count] */
 } Groups;
@@ -147,18 +152,20 @@ static bool holds_product(const Instruction *inst)
     return false;
 }
 
-/* The id that products inside a fusion have becomes the fusion's. */
+/* The id that products inside a fusion have becomes the fusion's; of one without products, what others have. */
 static void take_from_inside(Groups *g, Instruction *fusion)
 {
     Computation *comp = inst_called(fusion, 0);
-    const char *name = group_name(fusion);
+    const char *name = group_name(fusion), *other = NULL;
     for (Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
         const char *inner = group_name(inst);
         if (inner == NULL)
             continue;
         leave_group(g, inst);
-        if (!is_product(inst->op))
+        if (!is_product(inst->op)) {
+            other = inner;
             continue;
+        }
         if (name != NULL && strcmp(name, inner) != 0) {
             (g->is_own ? diag_warning : diag_error)(
                 g->module->diag, inst->span,
@@ -169,6 +176,13 @@ static void take_from_inside(Groups *g, Instruction *fusion)
         name = inner;
         inst_set_frontend_attribute(fusion, GROUP_ATTRIBUTE, name);
     }
+    if (name == NULL && other != NULL && !holds_product(fusion))
+        inst_set_frontend_attribute(fusion, GROUP_ATTRIBUTE, other);
+}
+
+static bool is_async(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE);
 }
 
 static void visit_member(Groups *g, Instruction *inst)
@@ -177,16 +191,13 @@ static void visit_member(Groups *g, Instruction *inst)
     if (name == NULL)
         return;
     g->found = true;
-    bool is_async = op_is(inst->op, OPF_ASYNC_START | OPF_ASYNC_DONE);
     if (!is_well_formed(name)) {
         diag_error(g->module->diag, inst->span,
                    GROUP_ATTRIBUTE "=\"%s\" names no scheduling group: a number, two "
                                    "numbers N:ITERATION, or noop are expected",
                    name);
         leave_group(g, inst);
-    } else if (!is_async && !holds_product(inst)) {
-        leave_group(g, inst);
-    } else if (is_async) {
+    } else if (is_async(inst)) {
         g->async = arena_grow(g->scratch, g->async, &g->async_capacity,
                               (size_t)g->async_count + 1, sizeof *g->async);
         g->async[g->async_count++] = (Member){name, 0};
@@ -198,6 +209,26 @@ static bool is_asynchronous(const Groups *g, const char *name)
     Member key = {name, 0};
     return g->async_count != 0 &&
            bsearch(&key, g->async, g->async_count, sizeof key, by_name) != NULL;
+}
+
+/* What is not worth a group is no member, unless it lies between some. */
+static void set_aside(Groups *g)
+{
+    g->asked = ARENA_ARRAY(g->scratch, uint32_t, (size_t)g->comp->instruction_count + 1);
+    for (const Instruction *inst = inst_first(g->comp); inst; inst = inst_next(inst)) {
+        if (is_async(inst) || holds_product(inst))
+            continue;
+        g->asked[inst->id] = g->group[inst->id];
+        g->group[inst->id] = 0;
+    }
+}
+
+static void drop_aside(Groups *g)
+{
+    for (Instruction *inst = inst_first(g->comp); inst; inst = inst_next(inst)) {
+        if (g->asked[inst->id] != 0 && g->group[inst->id] == 0)
+            leave_group(g, inst);
+    }
 }
 
 /* Groups of one, and groups with nothing asynchronous. */
@@ -259,7 +290,7 @@ static const Instruction *find_gap(Groups *g, uint32_t k, uint32_t first, uint32
         }
         if (!after[i] || !before[i] || g->group[i] == k)
             continue;
-        if (g->group[i] == 0 && cost_is_free(list[i])) {
+        if (g->group[i] == 0 && (cost_is_free(list[i]) || g->asked[i] == k)) {
             g->group[i] = k;
             inst_set_frontend_attribute(list[i], GROUP_ATTRIBUTE, g->names[k - 1]);
             g->changed = true;
@@ -364,9 +395,11 @@ static void visit(Groups *g, Computation *comp)
     g->count = groups_number(comp, g->scratch, g->group, &g->names);
     if (g->count == 0)
         return;
+    set_aside(g);
     drop_empty(g);
     close_gaps(g);
     break_circles(g);
+    drop_aside(g);
 }
 
 static void visit_fusions(Groups *g, Computations programs)

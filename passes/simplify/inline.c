@@ -128,9 +128,21 @@ static void copy_controls(Inliner *cx, Instruction *to, const Instruction *from,
     inst_drop_double_controls(to);
 }
 
-/* Scheduling groups are within one computation: those of two calls are not the same. */
-static void part_groups(Inliner *cx, Instruction *const *made, uint32_t n)
+/* Scheduling groups are within one computation: those of two calls are not the same. But what is of the call's
+ * own group stays so: the call stood for an asynchronous operation of it. */
+static void part_groups(Inliner *cx, const Instruction *call, Instruction *const *list,
+                        uint32_t count)
 {
+    if (!step_has_groups(list, count))
+        return;
+    const char *own = inst_frontend_attribute(call, "_scheduling_group_id");
+    Instruction **made = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *group = inst_frontend_attribute(list[i], "_scheduling_group_id");
+        if (group != NULL && (own == NULL || strcmp(own, group) != 0))
+            made[n++] = list[i];
+    }
     if (!step_has_groups(made, n))
         return;
     if (!cx->has_groups) {
@@ -261,7 +273,7 @@ static Instruction *splice(Inliner *cx, Instruction *call, uint32_t old_count)
     if (callee->root->op == OP_PARAMETER)
         wait_through(cx, call, old_count);
     if (call->op == OP_CALL)
-        part_groups(cx, cx->order + first, (uint32_t)(cx->count - first));
+        part_groups(cx, call, cx->order + first, (uint32_t)(cx->count - first));
     return made[callee->root->id];
 }
 

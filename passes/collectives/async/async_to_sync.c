@@ -102,6 +102,10 @@ static void keep_stream(Instruction *call, const Instruction *start, bool is_par
 {
     const char *stream = inst_frontend_attribute(start, "_xla_stream_annotation");
     const char *group = inst_frontend_attribute(start, "_collectives_group");
+    const char *together = inst_frontend_attribute(start, "_scheduling_group_id");
+    if (together !=
+        NULL) /* pass_inline leaves it to what is inside, stream-calls gives it to the pair */
+        inst_set_frontend_attribute(call, "_scheduling_group_id", together);
     if (group != NULL)
         inst_set_frontend_attribute(call, "_collectives_group", group);
     if (stream == NULL && !is_parallel)
@@ -143,6 +147,9 @@ static bool convert_async(Sync *s, Instruction *done)
                        !op_is(callee->root->op, OPF_COLLECTIVE);
     set_thread(callee, s->comp->execution_thread, 0);
     callee->is_async_wrapped = false;
+    const char *together = inst_frontend_attribute(start, "_scheduling_group_id");
+    if (together != NULL && op_is(callee->root->op, OPF_COLLECTIVE))
+        inst_set_frontend_attribute(callee->root, "_scheduling_group_id", together);
     Instruction *made =
         computation_add(s->comp, OP_CALL, done->shape, operands, all, done->name);
     inst_set_computation(made, ATTR_TO_APPLY, callee);

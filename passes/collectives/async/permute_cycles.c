@@ -136,6 +136,7 @@ static Instruction *decompose(Instruction *inst, void *context)
     Decomposer *d = context;
     PassContext *cx = d->cx;
     if (inst->op != OP_COLLECTIVE_PERMUTE || !shape_is_array(inst->shape) ||
+        inst_has(inst, ATTR_PERMUTE_SLICE_SIZES) ||
         shape_bytes(inst->shape) < cx->settings->collective_permute_decomposer_threshold)
         return NULL;
     IntLists pairs = inst_int_lists(inst, ATTR_SOURCE_TARGET_PAIRS);

@@ -21,6 +21,7 @@
 #include "passes/collectives/collectives.h"
 
 static const char annotation[] = "_xla_stream_annotation";
+static const char group_key[] = "_scheduling_group_id";
 
 /* The number of the queue that an instruction's configuration names; 0: none. */
 static long queue_of(const Instruction *inst)
@@ -34,7 +35,8 @@ static long queue_of(const Instruction *inst)
 static Computation *outlined(const Instruction *inst)
 {
     Computation *comp = pair_outline(inst, "stream_computation");
-    config_set_text(comp->root, "", 0);
+    config_remove(comp->root, CONFIG_QUEUE); /* the rest says what a call does */
+    config_remove_object(comp->root, "wait_on_operation_queues");
     return comp;
 }
 
@@ -46,6 +48,14 @@ static void copy_metadata(Instruction *to, const Instruction *from)
     to->span = from->span;
 }
 
+/* The pair is of the scheduling group that its operation was of. */
+static void copy_group(Instruction *to, const Instruction *from)
+{
+    const char *group = inst_frontend_attribute(from, group_key);
+    if (group != NULL)
+        inst_set_frontend_attribute(to, group_key, group);
+}
+
 static Instruction *make_call(Instruction *inst, long queue)
 {
     Computation *comp = inst->parent;
@@ -53,6 +63,7 @@ static Instruction *make_call(Instruction *inst, long queue)
                                         inst->operands, inst->name);
     inst_set_computation(call, ATTR_TO_APPLY, outlined(inst));
     copy_metadata(call, inst);
+    copy_group(call, inst);
     inst_set_frontend_attribute(call, annotation,
                                 arena_printf(comp->module->arena, "%ld", queue));
     inst_set_frontend_attribute(call, "inlineable", "false");
@@ -78,6 +89,7 @@ static Instruction *make_pair(Instruction *call)
     clear_annotations(inst_called(call, 0));
     for (int i = 0; i < 2; i++) {
         copy_metadata(pair[i], call);
+        copy_group(pair[i], call);
         if (strcmp(stream, "parallel") != 0)
             inst_set_frontend_attribute(pair[i], annotation, stream);
     }

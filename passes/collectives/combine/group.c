@@ -32,9 +32,11 @@ static const char *key_of(const Join *j, const Instruction *inst)
         return NULL;
     const char *group = inst_frontend_attribute(inst, "_scheduling_group_id");
     const char *stream = inst_frontend_attribute(inst, "_xla_send_recv_pipeline");
-    return intern_string(j->m->intern, arena_printf(j->scratch, "%s;%s;%s", key,
+    const char *asked = inst_frontend_attribute(inst, "_xla_stream_annotation");
+    return intern_string(j->m->intern, arena_printf(j->scratch, "%s;%s;%s;%s", key,
                                                     group == NULL ? "" : group,
-                                                    stream == NULL ? "" : stream));
+                                                    stream == NULL ? "" : stream,
+                                                    asked == NULL ? "" : asked));
 }
 
 /* After what else was said of them. */
@@ -90,6 +92,9 @@ static void join(Join *j, Instruction *const *members, uint32_t count,
     merge_attributes(start, members, count);
     config_set_text(start, "", 0); /* each has its own */
     mark_pair(done);
+    const char *group = inst_frontend_attribute(start, "_scheduling_group_id");
+    if (group != NULL) /* of which the done is a member, too */
+        inst_set_frontend_attribute(done, "_scheduling_group_id", group);
     done->span = start->span;
     for (uint32_t i = 0; i < count; i++) {
         forward[members[i]->id] = computation_add_element(done, i);

@@ -9,8 +9,15 @@
  * that one begins the next group. One larger than the limit stays alone. Levels are made anew
  * for each key, because what was joined before ties the program together.
  *
+ * The schedule keeps the members of a scheduling group together, so each is behind whatever one of them
+ * needs: else what is joined might have to run between two of them.
+ *
  * Time: keys that occur twice times instructions. */
 #include "passes/collectives/combine/independent.h"
+
+#include "passes/schedule/groups.h"
+
+enum { ROUNDS_MOST = 64 }; /* more only where scheduling groups wait for each other */
 
 typedef struct Member {
     Instruction *inst;
@@ -26,20 +33,28 @@ typedef struct Sweep {
     bool changed;
 } Sweep;
 
-/* The members of the key with their levels. */
-static void find_levels(Sweep *s, Instruction **order, uint32_t n, const char *key,
-                        const char *const *key_by_id)
+/* The members of the key with their levels. group: by id, the number of the scheduling group; base: by that, the
+ * highest level of what its members need, 0 for those in none. True: one has risen. */
+static bool find_levels_over(Sweep *s, Instruction **order, uint32_t n, const char *key,
+                             const char *const *key_by_id, const uint32_t *group,
+                             uint32_t *base)
 {
     uint32_t *level =
         ARENA_ARRAY(s->j->scratch, uint32_t, (size_t)s->j->comp->instruction_count + 1);
+    bool risen = false;
+    s->count = s->levels = 0;
     for (uint32_t i = 0; i < n; i++) {
         Instruction *inst = order[i];
-        uint32_t at = 0;
+        uint32_t g = group[inst->id], at = base[g];
         for (uint32_t k = 0; k < inst->operand_count + inst->control_count; k++) {
             const Instruction *before = k < inst->operand_count
                                             ? inst->operands[k]
                                             : inst->control[k - inst->operand_count];
             at = level[before->id] > at ? level[before->id] : at;
+            if (g == 0 || group[before->id] == g || level[before->id] <= base[g])
+                continue;
+            base[g] = level[before->id];
+            risen = true;
         }
         bool own = key_by_id[inst->id] == key;
         level[inst->id] = at + own; /* of what needs it */
@@ -47,6 +62,21 @@ static void find_levels(Sweep *s, Instruction **order, uint32_t n, const char *k
             s->members[s->count++] = (Member){inst, at, 0};
         s->levels = own && at >= s->levels ? at + 1 : s->levels;
     }
+    return risen;
+}
+
+static void find_levels(Sweep *s, Instruction **order, uint32_t n, const char *key,
+                        const char *const *key_by_id)
+{
+    const Computation *comp = s->j->comp;
+    Arena *scratch = s->j->scratch;
+    const char *const *names;
+    uint32_t *group = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1);
+    uint32_t groups = groups_number(comp, scratch, group, &names), rounds = 0;
+    uint32_t *base = ARENA_ARRAY(scratch, uint32_t, (size_t)groups + 1);
+    while (find_levels_over(s, order, n, key, key_by_id, group, base) &&
+           rounds < ROUNDS_MOST)
+        rounds++;
 }
 
 static void chain_levels(Sweep *s)

@@ -104,6 +104,8 @@ static Instruction *fold_reduces(Sweep *s, Instruction *inst)
     int64_t devices = c->replica_count * c->num_partitions;
     IntLists outer = collective_groups(s->scratch, inst), made;
     if (!by_device || devices > 4096 ||
+        collective_last_id(s->scratch, inst) >= devices || /* the header may not say */
+        collective_last_id(s->scratch, inner) >= devices ||
         !compose(s, collective_groups(s->scratch, inner), outer, (uint32_t)devices,
                  &made))
         return NULL;
