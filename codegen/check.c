@@ -131,6 +131,10 @@ static bool takes(const Module *m, const Instruction *inst)
         diag_unsupported(m->diag, inst->span, "structured sparsity (sparsity_config)");
         return false;
     }
+    if (infer_is_gradient(inst)) {
+        diag_unsupported(m->diag, inst->span, "a gradient (convolution_kind)");
+        return false;
+    }
     if (!infer_applies_to_one_type(inst)) {
         diag_unsupported(m->diag, inst->span,
                          "%s applies a computation to elements of several float types",

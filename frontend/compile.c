@@ -13,6 +13,7 @@
 #include "frontend/evaluate.h"
 #include "frontend/hlo/parse.h"
 #include "frontend/input/container.h"
+#include "frontend/input/image_gradients.h"
 #include "frontend/input/library_calls.h"
 #include "frontend/input/select.h"
 #include "frontend/page/page.h"
@@ -105,6 +106,8 @@ static Module *read_module(Compile *c, Arena *a)
     stage_begin(&c->times, "verify");
     if (!module_verify(m, text_level(&c->options), c->scratch))
         return NULL;
+    if (text_level(&c->options) != LEVEL_SKETCH)
+        image_gradients_read(m);
     if ((c->options.passes == NULL || c->options.verify_only) && custom_calls_refuse(m))
         return NULL;
     arena_reset(c->scratch);

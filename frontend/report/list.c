@@ -93,7 +93,8 @@ static const char *const missing_forms[][2] = {
     {"collective-permute", "the in-place form with slice_sizes"},
     {"collective-broadcast", "a root that is computed (has_dynamic_root)"},
     {"send, recv", "pairs that do not begin in one computation; transfers to the host"},
-    {"convolution", "structured sparsity (sparsity_config)"},
+    {"convolution", "structured sparsity (sparsity_config); gradients (convolution_kind "
+                    "wgrad; dgrad in groups)"},
     {"constant", "of more than 2^30 bytes"},
     {"several partitions", "programs that no partitioner has divided"},
     {"?", "arrays without a bound"},

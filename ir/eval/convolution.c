@@ -134,6 +134,8 @@ void eval_convolution(EvalCall *call)
 {
     if (infer_is_compressed(call->inst))
         eval_unsupported(call, "structured sparsity");
+    if (infer_is_gradient(call->inst))
+        eval_unsupported(call, "a gradient (convolution_kind)");
     Value *v = eval_result(call);
     Conv *c = ARENA_NEW(call->scratch, Conv);
     conv_make(call, c, v);

@@ -332,6 +332,7 @@ const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
                               "groups must divide the output features of the kernel");
     if (batch != DIM_UNBOUNDED && batch % batch_groups != 0)
         return wrong_features(cx, inst, "batch groups must divide the batch");
+    int64_t kind = inst_int(inst, ATTR_CONVOLUTION_KIND, CONVOLUTION_KIND_UNSET);
     int64_t stack[INFER_STACK];
     int64_t *dims = infer_dims_array(cx, stack, a->rank);
     dims[l->out_batch] = batch == DIM_UNBOUNDED ? batch : batch / batch_groups;
@@ -344,8 +345,11 @@ const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
                 "window size %lld of spatial dimension %u is not that of the "
                 "kernel, %s",
                 (long long)w->dims[i].size, i, infer_text(cx, b));
-        size =
-            size == DIM_UNBOUNDED ? size : infer_window_size(cx, inst, size, &w->dims[i]);
+        WindowDim dim = w->dims[i];
+        if (kind == CONVOLUTION_KIND_DGRAD && dim.size > 0 &&
+            !infer_image_gradient(&w->dims[i], &dim))
+            return infer_error(cx, inst, "the window's sizes overflow");
+        size = size == DIM_UNBOUNDED ? size : infer_window_size(cx, inst, size, &dim);
         if (size == -1)
             return NULL;
         dims[l->out_spatial[i]] = size;
@@ -365,4 +369,22 @@ bool infer_is_compressed(const Instruction *convolution)
     const DimLabels *l = inst_attr(convolution, ATTR_DIM_LABELS)->labels;
     int64_t groups = inst_int(convolution, ATTR_FEATURE_GROUP_COUNT, 1);
     return k->dims[l->rhs_input] * groups != x->dims[l->lhs_feature];
+}
+
+bool infer_is_gradient(const Instruction *convolution)
+{
+    return inst_int(convolution, ATTR_CONVOLUTION_KIND, CONVOLUTION_KIND_UNSET) >
+           CONVOLUTION_KIND_FPROP;
+}
+
+bool infer_image_gradient(const WindowDim *of, WindowDim *out)
+{
+    int64_t reach;
+    *out = *of;
+    out->stride = 1;
+    out->reversal = !of->reversal;
+    return !__builtin_mul_overflow(of->base_dilation, of->stride, &out->base_dilation) &&
+           !__builtin_mul_overflow(of->size - 1, of->window_dilation, &reach) &&
+           !__builtin_sub_overflow(reach, of->pad_low, &out->pad_low) &&
+           !__builtin_sub_overflow(reach, of->pad_high, &out->pad_high);
 }

@@ -39,4 +39,10 @@ bool infer_applies_to_one_type(const Instruction *inst);
  * are there, or a tuple with their positions. A kernel that has all of them is a plain one. */
 bool infer_is_compressed(const Instruction *convolution);
 
+/* A convolution whose convolution_kind says that its window is that of another one, of which it is a gradient. */
+bool infer_is_gradient(const Instruction *convolution);
+/* A dimension of the window by which the gradient of an image is a convolution of the result's gradient: that is spread by
+ * the strides, and the kernel is the other way round. False: a size overflows. */
+bool infer_image_gradient(const WindowDim *of, WindowDim *out);
+
 #endif

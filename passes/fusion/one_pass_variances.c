@@ -11,6 +11,8 @@
  * element may be the one that is far from all others; 0 where it is not finite.
  *
  * Needs: layouts, row-major inside. Keeps: values but for roundings. Ends: one sweep. */
+#include <float.h>
+
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
 
@@ -175,6 +177,18 @@ static bool is_mean(const Variance *v)
              inst_is_constant_scalar(mean->operands[1], 1 / n)));
 }
 
+/* What the squares are less by, for a mean that far from the shift. Where it is infinite although the mean is not, so are
+ * the squares: they stay so, as the program's do, for which it is the least number instead. */
+static Instruction *limited(Rewriter *r, Instruction *by, Instruction *more)
+{
+    const Shape *shape = more->shape;
+    double least = shape->dtype == DT_F64 ? -DBL_MAX : -(double)FLT_MAX;
+    Instruction *finite =
+        rw_unary(r, OP_IS_FINITE, shape_with_dtype(r->m->intern, shape, DT_PRED), by);
+    Instruction *most = rw_binary(r, OP_MAXIMUM, shape, more, rw_splat(r, shape, least));
+    return rw_add(r, OP_SELECT, shape, 3, (Instruction *[]){finite, most, more});
+}
+
 static void visit(Sums *s, Instruction *sum)
 {
     Variance v;
@@ -200,7 +214,7 @@ static void visit(Sums *s, Instruction *sum)
         more = rw_binary(&r, OP_SUBTRACT, shape, more,
                          rw_binary(&r, OP_ADD, shape, made->sum, made->sum));
     }
-    more = rw_binary(&r, OP_MULTIPLY, shape, by, more);
+    more = limited(&r, by, rw_binary(&r, OP_MULTIPLY, shape, by, more));
     more = rw_binary(&r, OP_ADD, shape, made->squares, more);
     s->forward[sum->id] = rw_binary(&r, OP_MAXIMUM, shape, more, rw_splat(&r, shape, 0));
     s->changed = true;
