@@ -70,7 +70,8 @@ typedef enum gxrt_status {
                                   results are undefined */
     GXRT_WORLD_FAILED =
         8, /* another rank is missing, late or different: end or restart all
-                                  ranks; destroy the session and the world */
+                                  ranks; destroy the session and the world. A thread that was in
+                                  a call of NCCL can make no other session with collectives */
     GXRT_HOST_CALL_FAILED =
         9 /* a function that the caller registered reported failure; a session
                                  with collectives between devices or processes has failed then */
