@@ -5,7 +5,9 @@
 
 #include "ir/module.h"
 
-/* Of a verified module. Those in groups stay, as gradients of filters do, and are refused when they are compiled. */
+/* Of a verified module that is to run: what is only printed stays as it is. Those in groups stay, too, and those of which
+ * the text declares the shape of the forward convolution, as gradients of filters do: all are refused when they are
+ * compiled. */
 void image_gradients_read(Module *m);
 
 #endif

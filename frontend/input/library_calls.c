@@ -542,11 +542,13 @@ static bool read_in(Computation *comp, Arena *scratch)
         const struct Callee *target = inst != NULL ? target_of(inst) : NULL;
         if (target == NULL)
             continue;
+        uint32_t first = comp->instruction_count;
         Instruction *result = read_call(inst, target, scratch);
         is_good &= result != NULL;
         if (result == NULL || result == inst)
             continue;
-        inst_add_controls(result, inst); /* what waits for it waits for these, too */
+        for (uint32_t k = first; k < comp->instruction_count; k++)
+            inst_add_controls(comp->instructions[k], inst); /* as the call did */
         if (results == NULL)
             results = ARENA_ARRAY(scratch, Instruction *, count);
         results[i] = result;

@@ -303,6 +303,16 @@ static bool is_sparse(const Instruction *inst)
            (shape_is_tuple(operand(inst, 0)) || shape_is_tuple(operand(inst, 1)));
 }
 
+/* Of a spatial dimension of the result; -1: there is no shape yet. Text may declare what the forward rule gives, of
+ * gradients too (9.9). */
+static int64_t declared_size(const Instruction *inst, const DimLabels *l, uint32_t i)
+{
+    const Shape *s = inst->shape;
+    return s != NULL && shape_is_array(s) && s->rank == operand(inst, 0)->rank
+               ? s->dims[l->out_spatial[i]]
+               : -1;
+}
+
 const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
 {
     if (is_sparse(inst))
@@ -332,7 +342,8 @@ const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
                               "groups must divide the output features of the kernel");
     if (batch != DIM_UNBOUNDED && batch % batch_groups != 0)
         return wrong_features(cx, inst, "batch groups must divide the batch");
-    int64_t kind = inst_int(inst, ATTR_CONVOLUTION_KIND, CONVOLUTION_KIND_UNSET);
+    bool is_gradient = inst_int(inst, ATTR_CONVOLUTION_KIND, CONVOLUTION_KIND_UNSET) ==
+                       CONVOLUTION_KIND_DGRAD;
     int64_t stack[INFER_STACK];
     int64_t *dims = infer_dims_array(cx, stack, a->rank);
     dims[l->out_batch] = batch == DIM_UNBOUNDED ? batch : batch / batch_groups;
@@ -346,13 +357,16 @@ const Shape *infer_convolution(InferContext *cx, const Instruction *inst)
                 "kernel, %s",
                 (long long)w->dims[i].size, i, infer_text(cx, b));
         WindowDim dim = w->dims[i];
-        if (kind == CONVOLUTION_KIND_DGRAD && dim.size > 0 &&
-            !infer_image_gradient(&w->dims[i], &dim))
+        if (is_gradient && dim.size > 0 && !infer_image_gradient(&w->dims[i], &dim))
             return infer_error(cx, inst, "the window's sizes overflow");
-        size = size == DIM_UNBOUNDED ? size : infer_window_size(cx, inst, size, &dim);
-        if (size == -1)
+        int64_t out =
+            size == DIM_UNBOUNDED ? size : infer_window_size(cx, inst, size, &dim);
+        int64_t declared = declared_size(inst, l, i);
+        if (is_gradient && declared != -1 && out != DIM_UNBOUNDED && declared != out)
+            out = infer_window_size(cx, inst, size, &w->dims[i]);
+        if (out == -1)
             return NULL;
-        dims[l->out_spatial[i]] = size;
+        dims[l->out_spatial[i]] = out;
     }
     return infer_array(cx, inst, product_type(inst, a->dtype, b->dtype), a->rank, dims,
                        NULL);

@@ -24,6 +24,7 @@
  * library. A bias of f64 cuBLASLt does not have.
  *
  * Needs: laid out. Keeps: values but for the order and the rounding of sums. Ends: one sweep. */
+#include "ir/analysis/collective.h"
 #include "ir/kernel/activation.h"
 #include "ir/kernel/convolution.h"
 #include "ir/kernel/library.h"
@@ -37,7 +38,9 @@
 
 enum {
     MOST_SCALED = 8, /* a dot and what it is multiplied with */
-    MOST_STEPS = 4
+    MOST_STEPS = 4,
+    LEAST_HIDDEN =
+        1 << 20 /* bytes of a collective that is worth a pass over the product to hide */
 };
 
 typedef struct Epilogues {
@@ -492,19 +495,32 @@ static const bool *waited_for(const Computation *comp, Arena *a)
     return is;
 }
 
-/* By id: how many collectives lie one behind the other up to there. A product that has fewer of them before it than
- * what would be added to it can run beside one. */
+/* What is asked to overlap may be of any size. */
+static bool has_scheduling_groups(Instruction *const *order, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (inst_frontend_attribute(order[i], "_scheduling_group_id") != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* By id: how many collectives that are worth hiding lie one behind the other up to there. A product that has fewer of
+ * them before it than what would be added to it can run beside one. */
 static uint32_t *count_collectives(Instruction *const *order, uint32_t n,
                                    const Computation *comp, Arena *a)
 {
     uint32_t *before = ARENA_ARRAY(a, uint32_t, comp->instruction_count);
+    int64_t least = has_scheduling_groups(order, n) ? 0 : LEAST_HIDDEN;
     for (uint32_t i = 0; i < n; i++) {
         const Instruction *inst = order[i];
         uint32_t most = 0;
         for (uint32_t k = 0; k < inst->operand_count; k++)
             most = before[inst->operands[k]->id] > most ? before[inst->operands[k]->id]
                                                         : most;
-        before[inst->id] = most + op_is(inst->op, OPF_COLLECTIVE);
+        bool is_worth =
+            op_is(inst->op, OPF_COLLECTIVE) && shape_bytes(inst->shape) >= least;
+        before[inst->id] = most + is_worth;
     }
     return before;
 }

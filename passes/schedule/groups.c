@@ -152,6 +152,12 @@ static bool holds_product(const Instruction *inst)
     return false;
 }
 
+bool groups_may_hold(const Instruction *inst)
+{
+    return op_is(inst->op, OPF_COLLECTIVE | OPF_ASYNC_START | OPF_ASYNC_DONE) ||
+           inst->op == OP_CALL || holds_product(inst);
+}
+
 /* The id that products inside a fusion have becomes the fusion's; of one without products, what others have. */
 static void take_from_inside(Groups *g, Instruction *fusion)
 {

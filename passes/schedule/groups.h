@@ -16,6 +16,9 @@
 uint32_t groups_number(const Computation *comp, Arena *scratch, uint32_t *group,
                        const char *const **out_names);
 
+/* It is worth a place in a group: asynchronous, or about to be, or it holds a product. */
+bool groups_may_hold(const Instruction *inst);
+
 /* It is to come as early as it can: it asks for that, or begins a computation beside the program that
  * writes into an array. */
 bool groups_is_forced_early(const Instruction *inst);

@@ -129,13 +129,16 @@ static void copy_controls(Inliner *cx, Instruction *to, const Instruction *from,
 }
 
 /* Scheduling groups are within one computation: those of two calls are not the same. But what is of the call's
- * own group stays so: the call stood for an asynchronous operation of it. */
+ * own group stays so where nobody else calls it: the call stood for an asynchronous operation. */
 static void part_groups(Inliner *cx, const Instruction *call, Instruction *const *list,
                         uint32_t count)
 {
     if (!step_has_groups(list, count))
         return;
-    const char *own = inst_frontend_attribute(call, "_scheduling_group_id");
+    uint32_t callee = inst_called(call, 0)->id;
+    bool is_sole = callee < cx->call_count && cx->calls[callee] == 1;
+    const char *own =
+        is_sole ? inst_frontend_attribute(call, "_scheduling_group_id") : NULL;
     Instruction **made = ARENA_ARRAY(cx->scratch, Instruction *, (size_t)count + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < count; i++) {

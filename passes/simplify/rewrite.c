@@ -476,9 +476,25 @@ static bool has_control_edges(const Sweep *s, const Instruction *inst)
            (s->is_awaited != NULL && inst->id < s->old_count && s->is_awaited[inst->id]);
 }
 
+/* A constant, perhaps everywhere, or a tuple that waits: a rule would do without it, and whoever reads the result would
+ * not wait any more. */
+static bool reads_waiting(const Instruction *inst)
+{
+    for (uint32_t k = 0; k < inst->operand_count; k++) {
+        const Instruction *x = inst->operands[k];
+        if (x->op == OP_BROADCAST && x->control_count == 0)
+            x = x->operands[0];
+        if (x->control_count != 0 &&
+            (x->op == OP_CONSTANT || x->op == OP_BROADCAST || x->op == OP_TUPLE))
+            return true;
+    }
+    return false;
+}
+
 static bool is_offered(const Sweep *s, const Instruction *inst)
 {
-    return (s->with_control || !has_control_edges(s, inst)) && inst->op != OP_PARAMETER &&
+    bool is_bound = has_control_edges(s, inst) || reads_waiting(inst);
+    return (s->with_control || !is_bound) && inst->op != OP_PARAMETER &&
            !op_is(inst->op, OPF_EFFECT);
 }
 

@@ -43,7 +43,8 @@ class Session:
         self._handle = ctypes.c_void_p()
         self._free: dict[tuple[int, int, int], list[int]] = {}
         self._kept, self._keep_bytes = 0, keep_bytes
-        self._read: dict[int, dict[int, tuple[Any, int]]] = {}  # by device and address: owner and bytes
+        self._read: dict[int, dict[int, Any]] = {}  # by device and address: owner
+        self._read_bytes: dict[int, int] = {}       # by device
         folder = next((f for f in library.folders()), None)
         chosen = (ctypes.c_int * len(ordinals))(*ordinals) if ordinals else None
         options = library.SessionOptions(
@@ -89,6 +90,7 @@ class Session:
     def synchronize(self, device: int) -> None:
         with self.lock:
             done = self._read.pop(device, None)
+            self._read_bytes.pop(device, None)
         self._check(self._runtime.gxrt_synchronize(self._handle, device))
         del done
 
@@ -96,8 +98,10 @@ class Session:
         """Another library's memory, which what was queued reads, is its owner's until the device is through with it."""
         with self.lock:
             held = self._read.setdefault(device, {})
-            held.setdefault(address, (owner, size))
-            many = sum(size for _, size in held.values()) > self._keep_bytes
+            if address not in held:
+                held[address] = owner
+                self._read_bytes[device] = self._read_bytes.get(device, 0) + max(size, 512)  # allocators' least
+            many = self._read_bytes[device] > self._keep_bytes
         if many:
             self.synchronize(device)
 

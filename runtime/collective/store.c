@@ -11,7 +11,10 @@ gxrt_status store_open(const char *where, uint32_t rank, uint32_t ranks, Store *
     }
     bool is_file = strncmp(where, "file:", 5) == 0;
     const char *folder = is_file ? where + 5 : where;
-    bool is_other = !is_file && strchr(where, ':') != NULL; /* HOST:PORT, perhaps */
+    size_t name = strcspn(
+        where,
+        "/:"); /* HOST:PORT, perhaps, or a scheme; a folder's path may have colons */
+    bool is_other = !is_file && where[name] == ':';
     if (!*folder || is_other) {
         return status_set(GXRT_INVALID_ARGUMENT,
                           "the store \"%s\": give file:FOLDER, a folder that all ranks "

@@ -37,10 +37,8 @@ typedef struct Sweep {
  * highest level of what its members need, 0 for those in none. True: one has risen. */
 static bool find_levels_over(Sweep *s, Instruction **order, uint32_t n, const char *key,
                              const char *const *key_by_id, const uint32_t *group,
-                             uint32_t *base)
+                             uint32_t *base, uint32_t *level)
 {
-    uint32_t *level =
-        ARENA_ARRAY(s->j->scratch, uint32_t, (size_t)s->j->comp->instruction_count + 1);
     bool risen = false;
     s->count = s->levels = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -65,6 +63,25 @@ static bool find_levels_over(Sweep *s, Instruction **order, uint32_t n, const ch
     return risen;
 }
 
+/* Leaves the groups that there will be: what is not worth one is no member, and without anything asynchronous
+ * there is none. */
+static void drop_unkept(const Computation *comp, uint32_t *group, uint32_t groups,
+                        Arena *scratch)
+{
+    bool *overlaps = ARENA_ARRAY(scratch, bool, (size_t)groups + 1);
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (group[inst->id] != 0 && !groups_may_hold(inst))
+            group[inst->id] = 0;
+        overlaps[group[inst->id]] |=
+            inst->op == OP_CALL ||
+            op_is(inst->op, OPF_COLLECTIVE | OPF_ASYNC_START | OPF_ASYNC_DONE);
+    }
+    for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (!overlaps[group[inst->id]])
+            group[inst->id] = 0;
+    }
+}
+
 static void find_levels(Sweep *s, Instruction **order, uint32_t n, const char *key,
                         const char *const *key_by_id)
 {
@@ -74,7 +91,10 @@ static void find_levels(Sweep *s, Instruction **order, uint32_t n, const char *k
     uint32_t *group = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1);
     uint32_t groups = groups_number(comp, scratch, group, &names), rounds = 0;
     uint32_t *base = ARENA_ARRAY(scratch, uint32_t, (size_t)groups + 1);
-    while (find_levels_over(s, order, n, key, key_by_id, group, base) &&
+    if (groups != 0)
+        drop_unkept(comp, group, groups, scratch);
+    uint32_t *level = ARENA_ARRAY(scratch, uint32_t, (size_t)comp->instruction_count + 1);
+    while (find_levels_over(s, order, n, key, key_by_id, group, base, level) &&
            rounds < ROUNDS_MOST)
         rounds++;
 }
