@@ -180,9 +180,8 @@ Computation *inst_called(const Instruction *inst, uint32_t i)
     return *called_slot(inst, i);
 }
 
-void inst_set_called(Instruction *inst, uint32_t i, Computation *callee)
+void inst_own_called(Instruction *inst)
 {
-    /* copied instructions share attribute values: give this one its own list first */
     for (uint32_t k = 0; k < inst->attr_count; k++) {
         Attr *a = &inst->attrs[k];
         if (holds_computations(a) && a->computations.count != 0)
@@ -190,7 +189,17 @@ void inst_set_called(Instruction *inst, uint32_t i, Computation *callee)
                 arena_copy(inst->parent->module->arena, a->computations.data,
                            a->computations.count * sizeof(Computation *));
     }
+}
+
+void inst_put_called(Instruction *inst, uint32_t i, Computation *callee)
+{
     *called_slot(inst, i) = callee;
+}
+
+void inst_set_called(Instruction *inst, uint32_t i, Computation *callee)
+{
+    inst_own_called(inst);
+    inst_put_called(inst, i, callee);
 }
 
 /* Attributes that say nothing about what is computed. */

@@ -250,6 +250,9 @@ const Shape *intern_shape(Intern *t, const Shape *shape)
     Arena *a = t->arena;
     Shape *copy = arena_copy(a, &key, sizeof key);
     copy->first_leaf = key.dtype == DT_TUPLE ? count_leaves(a, &key) : NULL;
+    copy->has_buffer = key.dtype == DT_BUFFER;
+    for (uint32_t i = 0; key.dtype == DT_TUPLE && i < key.rank; i++)
+        copy->has_buffer |= key.elements[i]->has_buffer;
     if (key.elements != NULL)
         copy->elements = arena_copy(a, key.elements, key.rank * sizeof *key.elements);
     else

@@ -280,6 +280,10 @@ static inline uint32_t inst_called_count(const Instruction *inst)
 }
 Computation *inst_called(const Instruction *inst, uint32_t i);
 void inst_set_called(Instruction *inst, uint32_t i, Computation *callee);
+/* The same for several, which are as many as a text says: copied instructions share their lists, so
+ * that the first one gives the instruction its own, once. */
+void inst_own_called(Instruction *inst);
+void inst_put_called(Instruction *inst, uint32_t i, Computation *callee);
 /* Callers of each computation: how often a computation is called, by Computation.id. */
 uint32_t *module_call_counts(const Module *m, Arena *scratch);
 

@@ -55,6 +55,7 @@ struct Shape {
     const Layout *layout;         /* arrays: never NULL; else NULL */
     const Shape *const *elements; /* [rank] tuples; buffers: the one array shape inside */
     const size_t *first_leaf; /* [rank + 1] tuples: leaves before each element, and all */
+    bool has_buffer;          /* is a buffer, or a tuple with one somewhere inside */
 };
 
 /* Makers; all in the table's arena. A NULL layout means the default, {rank-1, ..., 0}. */

@@ -55,7 +55,8 @@ static OpCode find_sugar(const char *text, size_t length, Sugar *sugar)
         size_t ending = strlen(endings[s]);
         if (length > ending && memcmp(text + length - ending, endings[s], ending) == 0) {
             *sugar = s;
-            return op_find(text, length - ending);
+            OpCode op = op_find(text, length - ending);
+            return op == OP_CONSTANT || op == OP_PARAMETER ? OP_COUNT : op;
         }
     }
     return OP_COUNT;

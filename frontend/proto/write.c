@@ -82,7 +82,8 @@ static void put_instruction(Writer *w, Text *t, const Instruction *inst)
     }
     if (inst->op == OP_CUSTOM_CALL && !inst_has(inst, ATTR_API_VERSION))
         wire_int(&m, 77, 1);
-    if (inst->op == OP_OUTFEED && !inst_has(inst, ATTR_OUTFEED_SHAPE))
+    if (inst->op == OP_OUTFEED && inst->operand_count != 0 &&
+        !inst_has(inst, ATTR_OUTFEED_SHAPE))
         writer_put_shape(w, &m, 29, inst->operands[0]->shape);
     if (inst->op == OP_SCAN)
         wire_int(&m, 96, inst_bool(inst, ATTR_IS_ASSOCIATIVE) ? 1 : 2);

@@ -33,7 +33,7 @@ bool attr_is_default(const Instruction *inst, const Attr *a)
     case ATTR_INFERRED_DIMENSION:
         return a->i == -1;
     case ATTR_TYPE:
-        return shape_is_array(inst->operands[0]->shape) &&
+        return inst->operand_count != 0 && shape_is_array(inst->operands[0]->shape) &&
                a->i == default_compare_type(inst);
     case ATTR_OPERAND_PRECISION:
         return all_zero(a->ints);

@@ -193,6 +193,32 @@ bool axis_refs_equal(AxisRefs a, AxisRefs b)
     return true;
 }
 
+/* Parts of more than one device that do not meet are few: their sizes multiply up to the mesh's. */
+bool axis_refs_apart(const Mesh *mesh, AxisRefs refs)
+{
+    enum { PARTS_MOST = 64 };
+    AxisRef parts[PARTS_MOST]; /* size: where the part ends */
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < refs.count; i++) {
+        AxisRef r = refs.data[i];
+        if (r.size == 0)
+            r = (AxisRef){r.axis, 1, mesh->axes[r.axis].size};
+        if (r.size == 1)
+            continue;
+        r.size *= r.pre;
+        for (uint32_t k = 0; k < count; k++) {
+            const AxisRef *p = &parts[k];
+            if (p->axis == r.axis && !(p->size <= r.pre && r.pre % p->size == 0) &&
+                !(r.size <= p->pre && p->pre % r.size == 0))
+                return false;
+        }
+        if (count == PARTS_MOST)
+            return false;
+        parts[count++] = r;
+    }
+    return true;
+}
+
 /* -- groups -------------------------------------------------------------------------- */
 
 int64_t replica_groups_count(const ReplicaGroups *g)
@@ -247,14 +273,22 @@ static IntLists mesh_lists(Arena *a, const ReplicaGroups *g)
     int64_t *group_of =
         ARENA_ARRAY(a, int64_t, (size_t)all); /* of a group's first device */
     int64_t groups = 0;
+    int64_t *stride = ARENA_ARRAY(a, int64_t, g->axes.count + 1u);
+    int64_t *part = ARENA_ARRAY(a, int64_t, g->axes.count + 1u);
+    uint32_t parts = 0; /* of more than one device */
+    for (uint32_t i = 0; i < g->axes.count; i++) {
+        const AxisRef *r = &g->axes.data[i];
+        if ((r->size != 0 ? r->size : mesh->axes[r->axis].size) == 1)
+            continue;
+        axis_part(mesh, r, &stride[parts], &part[parts]);
+        parts++;
+    }
     for (int64_t d = 0; d < all; d++) {
         int64_t first = d, at = 0;
-        for (uint32_t i = 0; i < g->axes.count; i++) {
-            int64_t stride, part;
-            axis_part(mesh, &g->axes.data[i], &stride, &part);
-            int64_t digit = d / stride % part;
-            first -= digit * stride;
-            at = at * part + digit;
+        for (uint32_t i = 0; i < parts; i++) {
+            int64_t digit = d / stride[i] % part[i];
+            first -= digit * stride[i];
+            at = at * part[i] + digit;
         }
         if (first == d)
             group_of[d] = groups++;

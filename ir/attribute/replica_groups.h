@@ -51,6 +51,9 @@ void mesh_print(Text *t, const Mesh *mesh);
 void axis_refs_print(Text *t, const Mesh *mesh, AxisRefs refs,
                      const char *separator); /* 'x', 'y':(1)2 */
 bool axis_refs_equal(AxisRefs a, AxisRefs b);
+/* No part of an axis is named twice, and of two parts of one the minor one divides what is before
+ * it into whole ones. */
+bool axis_refs_apart(const Mesh *mesh, AxisRefs refs);
 int64_t mesh_device_count(const Mesh *mesh);
 
 typedef enum { GROUPS_LISTS, GROUPS_IOTA, GROUPS_MESH } GroupsForm;

@@ -42,15 +42,25 @@ static uint32_t keep_location(StackFrameMap *r, int64_t id)
     return r->locations[id];
 }
 
+#define CYCLIC UINT32_MAX /* leads into a cycle: as if it had no id */
+
 /* Callers get their ids first. */
 int64_t stack_frame_keep(StackFrameMap *r, int64_t id)
 {
     uint32_t count = 0;
     while (id >= 1 && id <= r->old->frame_count && r->frames[id] == 0) {
-        if (count == r->old->frame_count)
-            return 0; /* a cycle */
+        if (count == r->old->frame_count) { /* a cycle: none of these is kept */
+            while (count-- > 0)
+                r->frames[r->path[count]] = CYCLIC;
+            return 0;
+        }
         r->path[count++] = (uint32_t)id;
         id = r->old->frames[id - 1].parent;
+    }
+    if (id >= 1 && id <= r->old->frame_count && r->frames[id] == CYCLIC) {
+        while (count-- > 0)
+            r->frames[r->path[count]] = CYCLIC;
+        return 0;
     }
     if (id < 0 || id > r->old->frame_count)
         id = 0;

@@ -19,6 +19,8 @@ const Shape *infer_constant(InferContext *cx, const Instruction *inst)
     return inst->literal->shape;
 }
 
+enum { TUPLE_LEAVES_MOST = 1 << 24 };
+
 const Shape *infer_tuple(InferContext *cx, const Instruction *inst)
 {
     uint32_t n = inst->operand_count;
@@ -29,8 +31,15 @@ const Shape *infer_tuple(InferContext *cx, const Instruction *inst)
     if (declared)
         return r;
     const Shape **shapes = ARENA_ARRAY(cx->arena, const Shape *, n);
-    for (uint32_t i = 0; i < n; i++)
+    size_t leaves =
+        0; /* each tuple may have its operand's twice: they are counted in 32 bits */
+    for (uint32_t i = 0; i < n; i++) {
         shapes[i] = operand(inst, i);
+        leaves += shape_leaf_count(shapes[i]);
+        if (leaves > TUPLE_LEAVES_MOST)
+            return infer_error(cx, inst, "the tuple has more than %d leaves",
+                               TUPLE_LEAVES_MOST);
+    }
     return shape_tuple(cx->intern, n, shapes);
 }
 

@@ -118,9 +118,12 @@ const Shape *infer_reduce(InferContext *cx, const Instruction *inst)
     if (!shape_is_tuple(result))
         return infer_array(cx, inst, result->dtype, rank, sizes, dynamic);
     const Shape **shapes = ARENA_ARRAY(cx->arena, const Shape *, k);
-    for (uint32_t i = 0; i < k; i++)
+    for (uint32_t i = 0; i < k; i++) {
         shapes[i] =
             infer_array(cx, inst, result->elements[i]->dtype, rank, sizes, dynamic);
+        if (!shapes[i])
+            return NULL;
+    }
     return shape_tuple(cx->intern, k, shapes);
 }
 

@@ -109,8 +109,9 @@ static void print_absent(Printer *p, const Instruction *inst, AttrId id)
     case AK_BOOL:
         text_string(t, inst->op == OP_TOPK ? "true" : "false");
         return;
-    case AK_SHAPE:
-        shape_print(t, inst->operands[0]->shape, true);
+    case AK_SHAPE: /* what sugar wraps may get the operand late */
+        shape_print(t, inst->operand_count != 0 ? inst->operands[0]->shape : inst->shape,
+                    true);
         return;
     default:
         break;

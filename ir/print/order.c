@@ -35,24 +35,38 @@ static bool is_one_operation(const Computation *comp)
            root->op != OP_SEND && root->op != OP_RECV;
 }
 
+static bool same_attr(const Instruction *a, const Instruction *b, AttrId id)
+{
+    const Attr *x = inst_attr(a, id), *y = inst_attr(b, id);
+    return x == NULL || y == NULL ? x == y : attr_equal(x, y);
+}
+
 /* In sugar an aliasing of these is the wrapped operation's, and a sharding the start's: the start's
  * own aliasing, and the operation's own sharding, must stay apart. */
 static bool keeps_apart(const Instruction *start, const Instruction *root)
 {
     bool aliases = root->op == OP_FUSION || root->op == OP_CUSTOM_CALL;
     return (aliases && inst_has(start, ATTR_OUTPUT_TO_OPERAND_ALIASING)) ||
-           inst_has(root, ATTR_SHARDING);
+           inst_has(root, ATTR_SHARDING) ||
+           !same_attr(start, root, ATTR_BACKEND_CONFIG) ||
+           (inst_has(start, ATTR_FRONTEND_ATTRIBUTES) &&
+            !same_attr(start, root, ATTR_FRONTEND_ATTRIBUTES));
 }
 
 /* The start gives all operands of the operation: the sugar of one that leaves some to an update
- * does not say what they are. */
+ * does not say what they are. Nor does it say their layouts, if they are not those of the start. */
 static bool is_fully_bound(const Instruction *start, const Computation *comp)
 {
     const Shape *s = start->shape;
-    return start->operand_count == comp->parameter_count && shape_is_tuple(s) &&
-           s->rank >= 2 && shape_is_tuple(s->elements[0]) &&
-           s->elements[0]->rank == comp->parameter_count &&
-           shape_compatible(s->elements[1], comp->root->shape);
+    if (start->operand_count != comp->parameter_count || !shape_is_tuple(s) ||
+        s->rank < 2 || !shape_is_tuple(s->elements[0]) ||
+        s->elements[0]->rank != comp->parameter_count ||
+        s->elements[1] != comp->root->shape)
+        return false;
+    for (uint32_t i = 0; i < comp->parameter_count; i++)
+        if (s->elements[0]->elements[i] != comp->parameters[i]->shape)
+            return false;
+    return true;
 }
 
 const Instruction *print_sugar(const Instruction *inst, PrintForm form)

@@ -119,6 +119,11 @@ static void check_groups(Verify *v, const Instruction *inst)
 {
     const Attr *a = inst_attr(inst, ATTR_REPLICA_GROUPS);
     const ReplicaGroups *g = a ? a->groups : NULL;
+    if (g && g->form == GROUPS_MESH && !g->mesh->is_maximal &&
+        !axis_refs_apart(g->mesh, g->axes)) {
+        verify_error(v, inst, "replica_groups: parts of an axis of the mesh meet");
+        return;
+    }
     if (inst_bool(inst, ATTR_USE_GLOBAL_DEVICE_IDS) && inst_has(inst, ATTR_CHANNEL_ID) &&
         (!g || replica_groups_count(g) == 0)) {
         verify_error(v, inst,

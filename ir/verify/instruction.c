@@ -68,8 +68,6 @@ static bool is_bound_late(const Verify *v, const Instruction *inst)
 
 static void check_shape(Verify *v, const Instruction *inst)
 {
-    if (is_bound_late(v, inst))
-        return;
     const Shape *inferred = infer_shape(&v->infer, inst);
     if (!inferred || inferred == inst->shape)
         return;
@@ -117,6 +115,25 @@ static void check_array(Verify *v, const Instruction *inst, const Shape *s)
                      (long long)bits, verify_text(v, s));
 }
 
+/* All that measures an array - elements, bits - must be countable in 63 bits; of what is only
+ * read, its bytes. */
+static void check_size(Verify *v, const Instruction *inst, const Shape *s)
+{
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (s->dims[i] == DIM_UNBOUNDED)
+            return;
+    }
+    bool sketch = v->level == LEVEL_SKETCH;
+    int64_t count, size, bits = dtype_info[s->dtype].bits;
+    if (shape_element_count(s, &count) &&
+        !__builtin_mul_overflow(count, sketch ? (bits + 7) / 8 : bits, &size))
+        return;
+    v->is_too_large = true;
+    diag_error(v->diag, inst->span, "%s (%s): %s is too large: its %s do not fit 63 bits",
+               inst->name, op_info[inst->op].name, shape_text(v->scratch, s, false),
+               sketch ? "bytes" : "bits");
+}
+
 /* Remembers the shape; true if it is new. Shapes are interned, so each is looked at once. */
 static bool remember(Verify *v, const Shape *s)
 {
@@ -148,8 +165,10 @@ static void check_layouts(Verify *v, const Instruction *inst, const Shape *s)
 {
     if (!remember(v, s))
         return;
-    if (shape_is_array(s))
+    if (shape_is_array(s)) {
         check_array(v, inst, s);
+        check_size(v, inst, s);
+    }
     for (uint32_t i = 0; s->elements && i < s->rank; i++)
         check_layouts(v, inst, s->elements[i]);
 }
@@ -220,28 +239,6 @@ static void check_copy_start(Verify *v, const Instruction *inst)
         }
 }
 
-/* All that measures an array - elements, bits - must be countable in 63 bits; of what is only
- * read, its bytes. */
-static void check_size(Verify *v, const Instruction *inst, const Shape *s)
-{
-    for (uint32_t i = 0; s->elements != NULL && i < s->rank; i++)
-        check_size(v, inst, s->elements[i]);
-    if (!shape_is_array(s))
-        return;
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->dims[i] == DIM_UNBOUNDED)
-            return;
-    }
-    bool sketch = v->level == LEVEL_SKETCH;
-    int64_t count, size, bits = dtype_info[s->dtype].bits;
-    if (!shape_element_count(s, &count) ||
-        __builtin_mul_overflow(count, sketch ? (bits + 7) / 8 : bits, &size))
-        diag_error(v->diag, inst->span,
-                   "%s (%s): %s is too large: its %s do not fit 63 bits", inst->name,
-                   op_info[inst->op].name, shape_text(v->scratch, s, false),
-                   sketch ? "bytes" : "bits");
-}
-
 static bool has_shape_of(const Origin *o, const Shape *s)
 {
     if (o->kind != ORIGIN_TUPLE)
@@ -267,7 +264,9 @@ void verify_instruction(Verify *v, const Instruction *inst)
 {
     check_layouts(v, inst, inst->shape);
     size_t errors = v->diag->error_count;
-    check_size(v, inst, inst->shape);
+    if (v->is_too_large ||
+        is_bound_late(v, inst)) /* no rule holds of what is not there yet */
+        return;
     check_shape(v, inst);
     if (v->diag->error_count != errors)
         return;

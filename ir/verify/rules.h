@@ -13,6 +13,8 @@ typedef struct Verify {
     InferContext infer;
     const Shape **seen; /* shapes that were looked at: a hash table of pointers */
     size_t seen_size, seen_count;
+    bool
+        is_too_large; /* some shape is: what follows from shapes is looked at no further */
     const Instruction *
         *fusion_of; /* by Computation.id: the fusion, or async-start, that calls it */
     const Instruction

@@ -16,26 +16,30 @@ static const Sharding *sharding_of(const Instruction *inst)
 static void check_device(Verify *v, const Instruction *inst, int64_t device)
 {
     int64_t devices = v->m->config.num_partitions;
-    if (devices > 1 && device >= devices)
+    if (device < 0 || device >= MESH_DEVICES_MOST)
+        verify_error(v, inst, "sharding: device %lld does not exist", (long long)device);
+    else if (devices > 1 && device >= devices)
         verify_error(v, inst, "sharding: device %lld of %lld", (long long)device,
                      (long long)devices);
 }
 
 static void check_devices(Verify *v, const Instruction *inst, Ints devices)
 {
-    int64_t most = -1;
-    for (uint32_t i = 0; i < devices.count; i++)
-        if (devices.data[i] > most)
-            most = devices.data[i];
-    check_device(v, inst, most);
-    if (most > MESH_DEVICES_MOST)
+    if (devices.count == 0)
+        return;
+    int64_t most = devices.data[0], least = most;
+    for (uint32_t i = 0; i < devices.count; i++) {
+        most = devices.data[i] > most ? devices.data[i] : most;
+        least = devices.data[i] < least ? devices.data[i] : least;
+    }
+    check_device(v, inst, least < 0 ? least : most);
+    if (least < 0 || most >= MESH_DEVICES_MOST)
         return;
     bool *seen = ARENA_ARRAY(v->scratch, bool, (size_t)most + 1);
     for (uint32_t i = 0; i < devices.count; i++) {
         int64_t id = devices.data[i];
-        if (id < 0 || seen[id]) {
-            verify_error(v, inst, "sharding: device %lld %s", (long long)id,
-                         id < 0 ? "does not exist" : "occurs twice");
+        if (seen[id]) {
+            verify_error(v, inst, "sharding: device %lld occurs twice", (long long)id);
             return;
         }
         seen[id] = true;
@@ -139,8 +143,16 @@ static void check_fit(Verify *v, const Instruction *inst, const Sharding *shardi
                          verify_text(v, s));
         return;
     }
-    for (uint32_t i = 0; i < leaves && i < 4096; i++)
-        check_tiling(v, inst, sharding->elements[i], shape_leaf(s, i));
+    const Sharding *last = NULL; /* one sharding may be spread to all leaves */
+    const Shape *of = NULL;
+    for (size_t i = 0; i < leaves; i++) {
+        const Shape *leaf = shape_leaf(s, i);
+        if (sharding->elements[i] == last && leaf == of)
+            continue;
+        last = sharding->elements[i];
+        of = leaf;
+        check_tiling(v, inst, last, of);
+    }
 }
 
 static void check_same(Verify *v, const Instruction *inst, const Instruction *a,

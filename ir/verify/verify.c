@@ -28,12 +28,8 @@ const char *verify_text(Verify *v, const Shape *s)
 
 bool verify_has_buffer(const Shape *s)
 {
-    if (s->dtype == DT_BUFFER)
-        return true;
-    for (uint32_t i = 0; s->dtype == DT_TUPLE && i < s->rank; i++)
-        if (verify_has_buffer(s->elements[i]))
-            return true;
-    return false;
+    return s
+        ->has_buffer; /* tuples of tuples of ... share their parts: not looked through again */
 }
 
 /* -- structure ------------------------------------------------------------------------ */

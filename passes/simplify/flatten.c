@@ -53,7 +53,9 @@ static bool flatten_calls(Flatten *f, Instruction *inst)
             f->copied += callee->instruction_count;
             callee = computation_clone(callee, NULL);
             take(f, callee);
-            inst_set_called(inst, k, callee);
+            if (!changed)
+                inst_own_called(inst);
+            inst_put_called(inst, k, callee);
             changed = true;
         }
         push(f, callee);
@@ -65,10 +67,15 @@ static Computation *apart(Flatten *f, Computation *comp);
 
 static void apply_apart(Flatten *f, Instruction *inst)
 {
+    bool changed = false;
     for (uint32_t k = 0; k < inst_called_count(inst); k++) {
         Computation *comp = inst_called(inst, k), *own = apart(f, comp);
-        if (own != comp)
-            inst_set_called(inst, k, own);
+        if (own == comp)
+            continue;
+        if (!changed)
+            inst_own_called(inst);
+        inst_put_called(inst, k, own);
+        changed = true;
     }
 }
 

@@ -103,8 +103,9 @@ static void own_called(Instruction *inst, FreshIds *ids)
     if (op_is(inst->op, OPF_COLLECTIVE) ||
         (!op_is(inst->op, OPF_CONTROL) && inst->op != OP_FUSION))
         return;
+    inst_own_called(inst);
     for (uint32_t k = 0; k < inst_called_count(inst); k++)
-        inst_set_called(inst, k, clone_whole(inst_called(inst, k), ids));
+        inst_put_called(inst, k, clone_whole(inst_called(inst, k), ids));
 }
 
 /* Number i of those in order becomes first + i. */
