@@ -2,7 +2,8 @@
  * diagnostics out.
  *
  * Thread rule: every function may be called from any thread at any time; a gxc_result must
- * not be used by two threads at once. No call ever ends the process or prints: what went
+ * not be used by two threads at once. The process must not ignore SIGCHLD, nor wait for just any
+ * child: the end of ptxas would be lost to gxc. No call ever ends the process or prints: what went
  * wrong - the user's mistake, a bug of the compiler, no memory, a fatal error inside LLVM -
  * comes back as a status with text. Strings that a result hands out live as long as it does.
  *

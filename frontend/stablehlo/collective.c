@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "frontend/stablehlo/functions.h"
+#include "ir/base/text.h"
 #include "ir/dtype.h"
 
 /* The handle's number becomes the channel: it says that partitions take part, not replicas alone. */
@@ -165,6 +166,25 @@ void convert_all_to_all(Converter *c, const MlirOp *op, const OpRow *row)
     }
 }
 
+/* Of jax.lax.ragged_all_to_all: the call's configuration has the channel and the groups. */
+void convert_ragged_all_to_all(Converter *c, const MlirOp *op, const MlirAttr *config)
+{
+    if (op->operand_count != 6 || op->result_count != 1 || config == NULL ||
+        config->kind != MLIR_DICT) {
+        convert_error(c, "ragged_all_to_all takes six arrays, gives one, and has its "
+                         "replica_groups in backend_config");
+        return;
+    }
+    MlirOp inner = *op;
+    inner.attrs = config->dict;
+    Instruction *operands[6];
+    for (uint32_t i = 0; i < 6; i++)
+        operands[i] = operand_of(op, i);
+    Instruction *inst = make(c, OP_RAGGED_ALL_TO_ALL, result_shape(op, 0), 6, operands);
+    if (inst != NULL && set_channel(c, &inner, inst) && set_groups(c, &inner, inst))
+        bind(c, op, make_finish(c, inst));
+}
+
 /* -- permute, broadcast -------------------------------------------------------------------- */
 
 static int number_order(const void *a, const void *b)
@@ -305,6 +325,29 @@ void convert_outfeed(Converter *c, const MlirOp *op, const OpRow *row)
     bind(c, op, make_finish(c, inst));
 }
 
+/* StableHLO's source_target_pairs are a frontend attribute of HLO's. */
+static bool set_pairs(Converter *c, const MlirOp *op, Instruction *inst)
+{
+    IntLists pairs;
+    const MlirAttr *a = mlir_resolve(c->file, ask(c, op, NULL, "source_target_pairs"));
+    bool empty = a == NULL || (a->kind == MLIR_DENSE && a->type != NULL &&
+                               a->type->kind == MLIR_TENSOR &&
+                               a->type->shape->rank != 0 && a->type->shape->dims[0] == 0);
+    if (empty)
+        return true;
+    if (!ask_pairs(c, a, &pairs) || !are_pairs(c, pairs))
+        return false;
+    Text t;
+    text_init(&t, c->arena);
+    for (uint32_t i = 0; i < pairs.count; i++)
+        text_printf(&t, "%s{%lld,%lld}", i == 0 ? "{" : ",",
+                    (long long)pairs.data[i].data[0], (long long)pairs.data[i].data[1]);
+    text_string(&t, pairs.count == 0 ? "{}" : "}");
+    add_frontend_attribute(c, inst, "_xla_send_recv_source_target_pairs",
+                           (Bytes){t.data, t.length});
+    return true;
+}
+
 static Instruction *finish_transfer(Converter *c, const MlirOp *op, Instruction *start,
                                     OpCode done, const Shape *shape)
 {
@@ -313,6 +356,8 @@ static Instruction *finish_transfer(Converter *c, const MlirOp *op, Instruction 
     bool host = ask_flag(c, op, "is_host_transfer");
     inst_set_int(start, ATTR_IS_HOST_TRANSFER, host);
     set_notes(c, op, start);
+    if (!set_pairs(c, op, start))
+        return NULL;
     Instruction *end = make1(c, done, shape, make_finish(c, start));
     if (end == NULL || !set_channel(c, op, end))
         return NULL;

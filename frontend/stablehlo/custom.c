@@ -24,6 +24,10 @@ static void check_assertion(Converter *c, const MlirOp *op)
 {
     Ints holds;
     const MlirAttr *message = ask(c, op, NULL, "error_message");
+    if (op->result_count != 0) {
+        convert_error(c, "shape_assertion gives nothing");
+        return;
+    }
     if (op->operand_count == 0 || !known_ints(c, op, 0, &holds))
         return;
     if (holds.count != 0 && holds.data[0] == 0)
@@ -261,11 +265,90 @@ static void convert_approx_top_k(Converter *c, const MlirOp *op)
         bind_elements(c, op, n == 1 ? parts[0] : make_tuple(c, n, parts));
 }
 
+/* -- operations whose sizes are operands, as jax.export writes them --------------------------- */
+
+/* Arrays, initial values, then sizes, strides, base and window dilations, and pairs of padding. */
+static void convert_dynamic_reduce_window(Converter *c, const MlirOp *op)
+{
+    const MlirAttr *called = ask(c, op, NULL, "called_computations");
+    uint32_t k = op->result_count;
+    if (k == 0 || op->operand_count != 2 * k + 5 || called == NULL ||
+        called->kind != MLIR_LIST || called->list.count != 1) {
+        convert_error(c, "stablehlo.dynamic_reduce_window takes n arrays, n scalars and "
+                         "five arrays of integers, and has one of called_computations");
+        return;
+    }
+    Ints lists[5];
+    for (uint32_t i = 0; i < 5; i++)
+        if (!known_ints(c, op, 2 * k + i, &lists[i]))
+            return;
+    uint32_t rank = lists[0].count;
+    if (lists[1].count != rank || lists[2].count != rank || lists[3].count != rank ||
+        lists[4].count != 2 * rank) {
+        convert_error(c, "the lists of stablehlo.dynamic_reduce_window must have one "
+                         "entry for each dimension, that of padding two");
+        return;
+    }
+    WindowDim *dims = ARENA_ARRAY(c->arena, WindowDim, rank + 1u);
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = (WindowDim){.size = lists[0].data[i],
+                              .stride = lists[1].data[i],
+                              .pad_low = lists[4].data[2 * i],
+                              .pad_high = lists[4].data[2 * i + 1],
+                              .base_dilation = lists[2].data[i],
+                              .window_dilation = lists[3].data[i]};
+    Instruction **operands = ARENA_ARRAY(c->scratch, Instruction *, 2 * k);
+    for (uint32_t i = 0; i < 2 * k; i++)
+        operands[i] = operand_of(op, i);
+    Instruction *inst =
+        make_call(c, OP_REDUCE_WINDOW, results_shape(c, op), 2 * k, operands,
+                  ATTR_TO_APPLY, called_by_symbol(c, called->list.items[0]));
+    if (inst == NULL)
+        return;
+    if (rank != 0)
+        set_window(c, inst, &(Window){rank, dims});
+    bind_elements(c, op, make_finish(c, inst));
+}
+
+static void convert_dynamic_top_k(Converter *c, const MlirOp *op)
+{
+    Ints k;
+    if (op->operand_count != 2 || op->result_count != 2) {
+        convert_error(c, "stablehlo.dynamic_top_k takes an array and k, and gives two");
+        return;
+    }
+    if (!known_ints(c, op, 1, &k))
+        return;
+    if (k.count != 1) {
+        convert_error(c, "k of stablehlo.dynamic_top_k is one number");
+        return;
+    }
+    Instruction *inst = make1(c, OP_TOPK, results_shape(c, op), operand_of(op, 0));
+    inst_set_int(inst, ATTR_K, k.data[0]);
+    inst_set_int(inst, ATTR_LARGEST, 1);
+    inst_set_int(inst, ATTR_IS_STABLE, 1);
+    bind_elements(c, op, make_finish(c, inst));
+}
+
+static bool convert_dynamic_call(Converter *c, const MlirOp *op, const char *target)
+{
+    if (strcmp(target, "stablehlo.dynamic_reduce_window") == 0)
+        convert_dynamic_reduce_window(c, op);
+    else if (strcmp(target, "stablehlo.dynamic_top_k") == 0)
+        convert_dynamic_top_k(c, op);
+    else if (strncmp(target, "stablehlo.dynamic_", 18) == 0)
+        convert_unsupported(c, "custom_call @%s", target);
+    else
+        return false;
+    return true;
+}
+
 void convert_custom_call(Converter *c, const MlirOp *op, const OpRow *row)
 {
     (void)row;
     const char *target = ask_symbol(c, op, "call_target_name");
-    if (target == NULL || convert_as_operation(c, op, target))
+    if (target == NULL || convert_as_operation(c, op, target) ||
+        convert_dynamic_call(c, op, target))
         return;
     if (strcmp(target, "shape_assertion") == 0) {
         check_assertion(c, op);
@@ -273,6 +356,10 @@ void convert_custom_call(Converter *c, const MlirOp *op, const OpRow *row)
     }
     if (strcmp(target, "ApproxTopK") == 0) {
         convert_approx_top_k(c, op);
+        return;
+    }
+    if (strcmp(target, "ragged_all_to_all") == 0) {
+        convert_ragged_all_to_all(c, op, find_config(c, op));
         return;
     }
     Instruction **operands =

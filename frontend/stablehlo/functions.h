@@ -40,11 +40,17 @@ bool make_window(Converter *c, const MlirOp *op, const WindowNames *names, Ints 
                  const IntLists *padding, Window *out);
 void set_window(Converter *c, Instruction *inst, const Window *window);
 
+/* collective.c: a custom_call that HLO has an operation for */
+void convert_ragged_all_to_all(Converter *c, const MlirOp *op, const MlirAttr *config);
+
 /* dot.c */
 bool set_precision(Converter *c, const MlirOp *op, Instruction *inst);
 void make_convolution(Converter *c, const MlirOp *op, const IntLists *padding);
 
 /* notes.c */
 void set_composite(Converter *c, const MlirOp *op, Instruction *call);
+/* Beside those that it has, unless it has one of this name. */
+void add_frontend_attribute(Converter *c, Instruction *inst, const char *key,
+                            Bytes value);
 
 #endif

@@ -270,6 +270,23 @@ void set_composite(Converter *c, const MlirOp *op, Instruction *call)
     inst_set_int(call, ATTR_IS_COMPOSITE, 1);
 }
 
+void add_frontend_attribute(Converter *c, Instruction *inst, const char *key, Bytes value)
+{
+    const Attr *a = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    uint32_t count = a != NULL ? a->dict->count : 0;
+    DictEntry *entries = ARENA_ARRAY(c->arena, DictEntry, count + 1u);
+    for (uint32_t i = 0; i < count; i++) {
+        entries[i] = a->dict->entries[i];
+        if (strcmp(entries[i].key, key) == 0)
+            return;
+    }
+    entries[count] = (DictEntry){.key = key, .value = value};
+    sort_entries(entries, count + 1);
+    Dict *dict = ARENA_NEW(c->arena, Dict);
+    *dict = (Dict){count + 1, entries};
+    inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
+}
+
 /* -- shardings ------------------------------------------------------------------------------ */
 
 static const Sharding *sharding_of(Converter *c, MlirDict attrs)
@@ -287,6 +304,27 @@ static const Sharding *sharding_of(Converter *c, MlirDict attrs)
     return s;
 }
 
+/* Those of the first, and of the second what the first does not have. */
+static const Dict *joined(Converter *c, const Dict *first, const Dict *second)
+{
+    DictEntry *entries =
+        ARENA_ARRAY(c->arena, DictEntry, (size_t)first->count + second->count + 1u);
+    uint32_t count = first->count;
+    for (uint32_t i = 0; i < first->count; i++)
+        entries[i] = first->entries[i];
+    for (uint32_t i = 0; i < second->count; i++) {
+        bool has = false;
+        for (uint32_t k = 0; k < first->count; k++)
+            has |= strcmp(first->entries[k].key, second->entries[i].key) == 0;
+        if (!has)
+            entries[count++] = second->entries[i];
+    }
+    sort_entries(entries, count);
+    Dict *dict = ARENA_NEW(c->arena, Dict);
+    *dict = (Dict){count, entries};
+    return dict;
+}
+
 void set_dict_notes(Converter *c, MlirDict attrs, Instruction *inst)
 {
     if (attrs.count == 0 || inst == NULL)
@@ -297,7 +335,10 @@ void set_dict_notes(Converter *c, MlirDict attrs, Instruction *inst)
     if (s != NULL)
         inst_set(inst, (Attr){.id = ATTR_SHARDING, .sharding = s});
     const Dict *dict = frontend_attributes(c, attrs);
-    if (dict != NULL && !inst_has(inst, ATTR_FRONTEND_ATTRIBUTES))
+    const Attr *has = inst_attr(inst, ATTR_FRONTEND_ATTRIBUTES);
+    if (dict != NULL && has != NULL)
+        dict = joined(c, has->dict, dict);
+    if (dict != NULL)
         inst_set(inst, (Attr){.id = ATTR_FRONTEND_ATTRIBUTES, .dict = dict});
 }
 

@@ -203,8 +203,7 @@ Instruction *math_digamma(Math *m, Instruction *x)
     Instruction *y = choose(m, reflects, sub(m, above, cotangent), above);
     Instruction *pole = both(m, is(m, DIRECTION_LE, x, k(m, 0)),
                              is(m, DIRECTION_EQ, x, op1(m, OP_FLOOR, x)));
-    y = choose(m, pole, k(m, (double)NAN), y);
-    return choose(m, is(m, DIRECTION_EQ, x, k(m, 0)), k(m, -(double)INFINITY), y);
+    return choose(m, pole, k(m, (double)NAN), y);
 }
 
 /* Euler and Maclaurin: sum of (q + i)^-x for i < 10, the integral from there, and corrections
