@@ -172,7 +172,8 @@ void slice_to_dynamic(EvalCall *call)
         if (size < 0 || size > x->shape->dims[d])
             eval_fail(call, "size %lld of dimension %u is not between 0 and %lld",
                       (long long)size, d, (long long)x->shape->dims[d]);
-        value_set_size(v, d, size);
+        if (v->shape->dynamic != NULL && v->shape->dynamic[d])
+            value_set_size(v, d, size);
     }
 }
 

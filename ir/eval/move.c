@@ -197,6 +197,7 @@ void eval_concatenate(EvalCall *call)
 {
     check_rank(call);
     Value *v = eval_result(call);
+    memset(v->data, 0, v->bytes); /* behind dynamic sizes, where a program may look */
     int64_t d = inst_ints(call->inst, ATTR_DIMENSIONS).data[0], at = 0;
     bool is_dynamic = false;
     int64_t to[EVAL_RANK_MAX], from[EVAL_RANK_MAX], dims[EVAL_RANK_MAX];

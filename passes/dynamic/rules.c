@@ -125,7 +125,10 @@ static bool set_dimension_size(Statics *st, const Instruction *inst, Sized *cons
     for (uint32_t d = 0; d < rank; d++)
         out->sizes[d] = sized_has(x[0], d) ? x[0]->sizes[d] : NULL;
     int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
-    out->sizes[d] = sized_within(st, x[1]->inst, x[0]->inst->shape->dims[d]);
+    int64_t bound = x[0]->inst->shape->dims[d];
+    Instruction *size = x[1]->inst;
+    bool is_whole = size->op == OP_CONSTANT && literal_int(size->literal, 0) == bound;
+    out->sizes[d] = is_whole ? NULL : sized_within(st, size, bound);
     return true;
 }
 

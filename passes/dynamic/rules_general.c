@@ -18,13 +18,31 @@ static Instruction *add2(Computation *comp, OpCode op, Instruction *a, Instructi
     return computation_add(comp, op, a->shape, 2, pair, NULL);
 }
 
+static const Instruction *unconverted(const Instruction *x)
+{
+    return x->op == OP_CONVERT ? x->operands[0] : x;
+}
+
+/* Sums and products in another type: convert(add(convert(a), convert(b))). */
+static OpCode converted_op(const Computation *by)
+{
+    const Instruction *root = unconverted(by->root);
+    OpCode op = rw_reducer_op(by);
+    if (op != OP_COUNT || (root->op != OP_ADD && root->op != OP_MULTIPLY))
+        return op;
+    const Instruction *a = unconverted(root->operands[0]),
+                      *b = unconverted(root->operands[1]);
+    return a->op == OP_PARAMETER && b->op == OP_PARAMETER && a != b ? (OpCode)root->op
+                                                                    : OP_COUNT;
+}
+
 /* What the reduction does with input k and nothing else; OP_COUNT: it is more. */
 static OpCode operation_on(const Instruction *inst, uint32_t k)
 {
     const Computation *by = inst_called(inst, 0);
     uint32_t count = inst->operand_count / 2;
     if (count == 1)
-        return rw_reducer_op(by);
+        return converted_op(by);
     return computation_is_simple(by, count) ? computation_component(by, k)->op : OP_COUNT;
 }
 
@@ -47,6 +65,60 @@ static Instruction *neutral(Statics *st, const Instruction *inst, Sized *const *
     }
 }
 
+/* The reducer of pairs: an element, and whether it is there. */
+static Computation *reducer_of_present(Statics *st, Computation *f)
+{
+    Module *m = st->r.m;
+    Computation *comp = module_add_computation(m, "reduce_present");
+    const Shape *s = f->root->shape, *pred = shape_scalar(m->intern, DT_PRED);
+    const Shape *shapes[2] = {s, pred};
+    Instruction *a = computation_add_parameter(comp, 0, s, NULL);
+    Instruction *has_a = computation_add_parameter(comp, 1, pred, NULL);
+    Instruction *b = computation_add_parameter(comp, 2, s, NULL);
+    Instruction *has_b = computation_add_parameter(comp, 3, pred, NULL);
+    Instruction *both = add2(comp, OP_CALL, a, b);
+    inst_set_computation(both, ATTR_TO_APPLY, f);
+    Instruction *of_a[3] = {has_b, both, a};
+    Instruction *of_b[3] = {has_a, computation_add(comp, OP_SELECT, s, 3, of_a, NULL), b};
+    Instruction *parts[2] = {computation_add(comp, OP_SELECT, s, 3, of_b, NULL),
+                             add2(comp, OP_OR, has_a, has_b)};
+    comp->root = computation_add(comp, OP_TUPLE, shape_tuple(m->intern, 2, shapes), 2,
+                                 parts, NULL);
+    return comp;
+}
+
+/* Something neutral is known, or that a value twice is that value: see neutral. */
+static bool is_known(OpCode op)
+{
+    return op == OP_ADD || op == OP_XOR || op == OP_MULTIPLY || op == OP_MAXIMUM ||
+           op == OP_MINIMUM || op == OP_AND || op == OP_OR;
+}
+
+/* A reducer of which nothing is known but that it joins two elements: it gets none that are not there.
+ * NULL: all are there, or the reducer is known. */
+static Instruction *reduce_present(Statics *st, const Instruction *inst, const Sized *x,
+                                   Instruction *init, const Ints *dims)
+{
+    Intern *t = st->r.m->intern;
+    Computation *by = inst_called(inst, 0);
+    DType type = by->root->shape->dtype;
+    if (inst->operand_count != 2 || is_known(operation_on(inst, 0)) ||
+        by->parameters[0]->shape->dtype != type ||
+        by->parameters[1]->shape->dtype != type || x->inst->shape->dtype != type ||
+        init->shape->dtype != type)
+        return NULL;
+    Instruction *mask = sized_mask(st, x, dims);
+    if (mask == NULL)
+        return NULL;
+    const Shape *s = dynamic_bounds(t, inst->shape);
+    const Shape *shapes[2] = {s, shape_with_dtype(t, s, DT_PRED)};
+    Instruction *operands[4] = {x->inst, mask, init,
+                                rw_splat_int(&st->r, shape_scalar(t, DT_PRED), 1)};
+    Instruction *all = rw_like(&st->r, inst, shape_tuple(t, 2, shapes), 4, operands);
+    inst_set_computation(all, ATTR_TO_APPLY, reducer_of_present(st, by));
+    return sized_element(st, all, 0);
+}
+
 bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
 {
     uint32_t count = inst->operand_count / 2;
@@ -66,6 +138,9 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
         if (operation_on(inst, k) == OP_ADD && x[k]->inst->shape->dtype == DT_F8E8M0FNU &&
             sized_mask(st, &masked[k], &dims) != NULL)
             return false; /* it has no 0 */
+        out[k].inst = reduce_present(st, inst, x[k], x[count + k]->inst, &dims);
+        if (out[k].inst != NULL)
+            return true; /* of one array only */
         masked[k].inst = sized_masked(st, &masked[k], &dims, neutral(st, inst, x, k));
         operands[k] = &masked[k];
     }

@@ -164,10 +164,25 @@ static void set_root(Boundaries *b, Computation *comp, const Shape *wanted)
     comp->root = pack(st, b->roots[comp->id], wanted);
 }
 
+/* Whoever takes a value as `wanted` gets all of its sizes; else a message, for they would be lost. */
+static bool takes_sizes(Statics *st, const Instruction *inst, const Shape *wanted,
+                        const Shape *value)
+{
+    if (join_shapes(st->r.m->intern, wanted, value) == wanted)
+        return true;
+    diag_unsupported(st->r.m->diag, inst->span,
+                     "%s: %s of an array of dynamic size that is declared static",
+                     inst->name, op_info[inst->op].name);
+    return false;
+}
+
 static Sized *loop(Statics *st, Boundaries *b, Instruction *inst, Sized *const *x)
 {
     Computation *body = inst_called(inst, 1);
     const Shape *s = b->parameters[body->id][0];
+    if (!takes_sizes(st, inst, s, x[0]->shape) ||
+        !takes_sizes(st, inst, s, b->roots[body->id]->shape))
+        return NULL;
     set_root(b, body, s);
     set_operand(inst, 0, pack(st, x[0], s));
     return become(st, inst, s);
@@ -186,6 +201,10 @@ static Sized *branch(Statics *st, Boundaries *b, Instruction *inst, Sized *const
         set_root(b, inst_called(inst, i), s);
     for (uint32_t i = 0; i < inst->operand_count; i++) {
         const Computation *callee = inst_called(inst, is_call || i == 0 ? 0 : i - 1);
+        if ((is_call || i > 0) &&
+            !takes_sizes(st, inst, b->parameters[callee->id][is_call ? i : 0],
+                         x[i]->shape))
+            return NULL;
         set_operand(inst, i,
                     is_call || i > 0
                         ? pack(st, x[i], b->parameters[callee->id][is_call ? i : 0])
@@ -359,18 +378,54 @@ static bool has_dynamic(const Module *m)
     return false;
 }
 
+/* What is declared, dynamic also where what it is made of says so. */
+static const Shape *stated_shape(Intern *t, const Instruction *inst)
+{
+    if (inst->op == OP_TUPLE) {
+        const Shape **elements =
+            ARENA_ARRAY(intern_arena(t), const Shape *, inst->operand_count + 1u);
+        for (uint32_t i = 0; i < inst->operand_count; i++)
+            elements[i] = stated_shape(t, inst->operands[i]);
+        return join_shapes(t, inst->shape, shape_tuple(t, inst->operand_count, elements));
+    }
+    if (inst->op != OP_SET_DIMENSION_SIZE)
+        return inst->shape;
+    const Shape *s = inst->shape;
+    const Instruction *size = inst->operands[1];
+    int64_t d = inst_ints(inst, ATTR_DIMENSIONS).data[0];
+    if (size->op == OP_CONSTANT && literal_int(size->literal, 0) == s->dims[d])
+        return s;
+    bool *dynamic = ARENA_ARRAY(intern_arena(t), bool, s->rank + 1u);
+    for (uint32_t k = 0; k < s->rank; k++)
+        dynamic[k] = k == d || (s->dynamic != NULL && s->dynamic[k]);
+    return shape_array(t, s->dtype, s->rank, s->dims, dynamic, s->layout);
+}
+
+/* A parameter is dynamic where an operand says so. */
+static void join_operands(Boundaries *b, Intern *t, const Instruction *inst)
+{
+    bool is_call = inst->op == OP_CALL;
+    for (uint32_t i = is_call ? 0 : 1; i < inst->operand_count; i++) {
+        const Computation *callee = inst_called(inst, is_call ? 0 : i - 1);
+        const Shape **s = &b->parameters[callee->id][is_call ? i : 0];
+        *s = join_shapes(t, *s, stated_shape(t, inst->operands[i]));
+    }
+}
+
 /* A loop's state is dynamic where one of those that it goes through says so. */
 static void join_loops(Boundaries *b, const Computation *comp)
 {
     Intern *t = comp->module->intern;
     for (const Instruction *inst = inst_first(comp); inst; inst = inst_next(inst)) {
+        if (inst->op == OP_CALL || inst->op == OP_CONDITIONAL)
+            join_operands(b, t, inst);
         if (inst->op != OP_WHILE)
             continue;
         Computation *condition = inst_called(inst, 0), *body = inst_called(inst, 1);
-        const Shape *s = join_shapes(t, inst->shape, inst->operands[0]->shape);
-        s = join_shapes(t, s, body->parameters[0]->shape);
-        s = join_shapes(t, s, condition->parameters[0]->shape);
-        s = join_shapes(t, s, body->root->shape);
+        const Shape *s = join_shapes(t, inst->shape, stated_shape(t, inst->operands[0]));
+        s = join_shapes(t, s, b->parameters[body->id][0]);
+        s = join_shapes(t, s, b->parameters[condition->id][0]);
+        s = join_shapes(t, s, stated_shape(t, body->root));
         b->parameters[body->id][0] = b->parameters[condition->id][0] = s;
     }
 }

@@ -214,6 +214,7 @@ typedef struct Outline {
     Computation *comp;
     Instruction **operands; /* of the call */
     uint32_t count;
+    Instruction **inside; /* [instructions outside] numbers that are computed inside */
 } Outline;
 
 static Instruction *outside(Outline *o, Instruction *value)
@@ -244,13 +245,16 @@ static Instruction *index_inside(Outline *o, Instruction *index, int depth)
 {
     if (index->op == OP_CONSTANT)
         return computation_add_constant(o->comp, index->literal, NULL);
+    if (o->inside[index->id] != NULL)
+        return o->inside[index->id];
     if (!is_index_arithmetic(index) || depth > INDEX_DEPTH)
         return outside(o, index);
     Instruction *operands[3];
     for (uint32_t i = 0; i < index->operand_count; i++)
         operands[i] = index_inside(o, index->operands[i], depth + 1);
-    return computation_add_like(o->comp, index, index->shape, index->operand_count,
-                                operands);
+    o->inside[index->id] = computation_add_like(o->comp, index, index->shape,
+                                                index->operand_count, operands);
+    return o->inside[index->id];
 }
 
 /* Operands of an expression tree of that depth are no more than these. */
@@ -265,7 +269,9 @@ static Instruction *transfer(const Host *h, Instruction *inst, OpCode op)
     Module *m = h->m;
     Outline o = {.comp = module_add_computation(m, "host_transfer"),
                  .operands =
-                     ARENA_ARRAY(h->cx->scratch, Instruction *, operand_bound(inst))};
+                     ARENA_ARRAY(h->cx->scratch, Instruction *, operand_bound(inst)),
+                 .inside = ARENA_ARRAY(h->cx->scratch, Instruction *,
+                                       inst->parent->instruction_count + 1u)};
     o.comp->execution_thread = inst->parent->execution_thread;
     uint32_t arrays = op == OP_DYNAMIC_UPDATE_SLICE ? 2 : 1;
     Instruction **operands =
