@@ -89,6 +89,7 @@ class Memory:
     @property
     def is_shared(self) -> bool:
         """Whether others see it: then it is not overwritten."""
+        dlpack.sweep()
         return self._lease is not None and self._lease() is not None
 
 
@@ -191,6 +192,20 @@ class Array:
         memory = self.block_until_ready()._live()
         return dlpack.capsule(memory.export(), memory.pointer, here, self._dtype.code, self._dtype.bits, self.shape,
                               self._value.strides(), bool(max_version and max_version[0] >= 1))
+
+    def __copy__(self) -> Array:
+        """In memory of its own: a donation of one is none of the other."""
+        have = self.block_until_ready()._live()
+        made = Memory(have.session, have.device, self._value.bytes, have.stream)
+        with have.session.lock:
+            have.session.copy(have.device, made.pointer, have.pointer, self._value.bytes)
+        return Array(made, self._value)
+
+    def __deepcopy__(self, memo: dict) -> Array:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a gxc.Array is memory of a device, which cannot be pickled: pickle its numpy()")
 
     def __repr__(self) -> str:
         where = "donated" if self._memory is None else self._memory.session.device_name

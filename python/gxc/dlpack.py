@@ -4,9 +4,13 @@ others, and making capsules of device buffers."""
 from __future__ import annotations
 
 import ctypes
+import gc
+import sys
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64,
                     c_void_p, py_object, pythonapi)
 from typing import Any, NamedTuple, Optional
+
+from .errors import RunError
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 _READ_ONLY = 1  # of the flags of a versioned tensor
@@ -59,13 +63,17 @@ def view(array: Any, stream: Optional[int]) -> View:
         capsule = array.__dlpack__(**arguments)
     if pythonapi.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         pointer = pythonapi.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+        if Versioned.from_address(pointer).major > 1:  # its fields may lie elsewhere
+            raise RunError(f"an array by DLPack {Versioned.from_address(pointer).major} was given; gxc reads 1 and older")
         tensor = Versioned.from_address(pointer).tensor
     else:
         pointer = pythonapi.PyCapsule_GetPointer(capsule, b"dltensor")
         tensor = Managed.from_address(pointer).tensor
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = tuple(tensor.strides[i] for i in range(tensor.ndim)) if tensor.strides else None
-    bits = tensor.bits * tensor.lanes
+    if tensor.lanes != 1:
+        raise RunError(f"an array of vectors of {tensor.lanes} elements was given: HLO has none")
+    bits = tensor.bits
     # The capsule keeps its name, so it gives the tensor back when the last reference to it is gone.
     return View((tensor.data or 0) + tensor.byte_offset, tensor.device_type, tensor.device_id, tensor.code, bits,
                 shape, strides, capsule)
@@ -74,6 +82,7 @@ def view(array: Any, stream: Optional[int]) -> View:
 # --- making capsules -----------------------------------------------------------------------
 
 _exported: dict[int, tuple] = {}  # what capsules need, until their consumers are done
+_capsules: dict[int, Any] = {}  # by the same address, until nobody else has them
 
 
 @CFUNCTYPE(None, c_void_p)
@@ -81,20 +90,34 @@ def _delete(pointer: int) -> None:
     _exported.pop(pointer, None)
 
 
-_destructors = {}
+def _references(capsules: dict[int, Any], pointer: int) -> int:
+    return sys.getrefcount(capsules[pointer])
 
 
-def _destructor(name: bytes):
-    """Of a capsule that nobody consumed: a consumer has changed its name."""
-    if name not in _destructors:
-        @CFUNCTYPE(None, c_void_p)
-        def destroy(capsule: int) -> None:
-            if is_valid(capsule, name):
-                _delete(get_pointer(capsule, name))
-        is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", pythonapi))
-        get_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_GetPointer", pythonapi))
-        _destructors[name] = destroy
-    return _destructors[name]
+_ALONE = _references({0: object()}, 0)
+
+
+def sweep() -> None:
+    """Gives back what capsules hold that are gone and that nobody consumed: a consumer changes the name. A destructor
+    could not: a consumer that refuses a capsule drops it while its exception is set, which no function in Python outlives."""
+    for pointer in list(_capsules):
+        try:
+            if _references(_capsules, pointer) > _ALONE:
+                continue
+            made = _capsules.pop(pointer)
+        except KeyError:  # another thread was here
+            continue
+        entry = _exported.get(pointer)
+        if entry is not None and pythonapi.PyCapsule_IsValid(made, entry[-1]):
+            _exported.pop(pointer, None)
+
+
+def _after_collection(phase: str, info: dict) -> None:
+    if phase == "stop":
+        sweep()
+
+
+gc.callbacks.append(_after_collection)
 
 
 def capsule(owner: Any, data: int, device: tuple[int, int], code: int, bits: int, shape: tuple[int, ...],
@@ -107,6 +130,9 @@ def capsule(owner: Any, data: int, device: tuple[int, int], code: int, bits: int
     deleter = ctypes.cast(_delete, c_void_p)
     managed = Versioned(1, 0, None, deleter, 0, tensor) if versioned else Managed(tensor, None, deleter)
     name = b"dltensor_versioned" if versioned else b"dltensor"
+    sweep()
     pointer = ctypes.addressof(managed)
     _exported[pointer] = (managed, dims, steps, owner, name)
-    return pythonapi.PyCapsule_New(pointer, _exported[pointer][-1], ctypes.cast(_destructor(name), c_void_p))
+    made = pythonapi.PyCapsule_New(pointer, _exported[pointer][-1], None)
+    _capsules[pointer] = made
+    return made

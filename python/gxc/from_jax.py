@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import types
 import warnings
 from typing import Any, Callable, Mapping, Union
 
@@ -138,6 +139,10 @@ class Jit:
     def __call__(self, /, *arguments: Any, **keywords: Any) -> Any:
         program, dynamic, named = self._find(arguments, keywords)
         return program._call(dynamic, named, donate=bool(self._donate))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """In a class it is a method, as what jax.jit gives."""
+        return self if instance is None else types.MethodType(self, instance)
 
     def compiled(self, /, *arguments: Any, **keywords: Any) -> Program:
         """The program for such arguments, compiled if it is not there yet."""

@@ -7,6 +7,7 @@ import itertools
 import json
 import operator
 import os
+import threading
 import weakref
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
@@ -335,7 +336,11 @@ def read_manifest(program: Program, path: Union[str, os.PathLike]) -> None:
             return  # of a text, which has no interface
         interface = Interface(tuple(map(str, m["parameters"])), tuple(str(a["path"]) for a in arguments),
                               tuple(str(r["path"]) for r in results))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
+        if results:
+            tree.unflatten(list(interface.results), list(interface.results))  # a run that nothing can be made of is too late
+    except FileError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, RunError) as e:
         raise FileError(f"{path} is no manifest of gxc: {e!r}") from e
     program._interface = interface
     program.arguments = [v._replace(path=p) for v, p in zip(program.arguments, interface.arguments)]
@@ -370,7 +375,7 @@ def _stream(stream: Any) -> int:
 
 def _write(path: Union[str, os.PathLike], data: bytes) -> None:
     """The file is there whole or not at all."""
-    temporary = f"{os.fspath(path)}.{os.getpid()}.part"
+    temporary = f"{os.fspath(path)}.{os.getpid()}.{threading.get_ident()}.part"
     try:
         with open(temporary, "wb") as file:
             file.write(data)

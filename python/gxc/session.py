@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import warnings
 import weakref
@@ -50,7 +51,7 @@ class Session:
         options = library.SessionOptions(
             struct_size=ctypes.sizeof(library.SessionOptions), device=device.encode(), devices=chosen,
             device_count=len(ordinals or ()), log=_log,
-            library_path=folder.encode() if folder else None, replicas=replicas, allow_native=int(allow_native))
+            library_path=os.fsencode(folder) if folder else None, replicas=replicas, allow_native=int(allow_native))
         library.check_run(self._runtime.gxrt_session_create(file.handle, options, self._handle))
         self._finalizer = weakref.finalize(self, _destroy, self._runtime, self._handle, self._free,
                                            (file, self._read))

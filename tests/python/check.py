@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """The package gxc against JAX on the CPU, with the emulator: check.py [unittest arguments]. Run by the venv that
 `make check-python` makes; the package is found by PYTHONPATH, or is installed there."""
+import copy
 import doctest
+import functools
 import gc
 import importlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -352,6 +355,35 @@ class Arrays(unittest.TestCase):
         del a, unused
         gc.collect()
         self.assertEqual(len(dlpack._exported), before)
+
+    def test_refused_capsules_are_given_back(self):
+        from gxc import dlpack
+        y = gxc.compile("HloModule m ENTRY e { x = bf16[4] parameter(0) ROOT y = bf16[4] add(x, x) }")(
+            np.ones(4, jnp.bfloat16))
+        before = len(dlpack._exported)
+        with self.assertRaisesRegex((RuntimeError, BufferError), "(?i)dtype|type"):
+            np.from_dlpack(y)
+        gc.collect()
+        self.assertEqual(len(dlpack._exported), before)
+
+    def test_copies_are_of_their_own(self):
+        program = gxc.compile("HloModule m, input_output_alias={ {}: (0, {}, may-alias) } ENTRY e { x = f32[2] parameter(0) "
+                              "y = f32[2] parameter(1) ROOT z = f32[2] add(x, y) }")
+        one = np.ones(2, np.float32)
+        a = program(one, one)
+        b, c = copy.copy(a), copy.deepcopy(a)
+        program(a, one, donate=True)
+        tree_equal(b, 2 * one)
+        tree_equal(c, 2 * one)
+        with self.assertRaisesRegex(TypeError, "pickle its numpy"):
+            pickle.dumps(b)
+
+    def test_methods(self):
+        class Model:
+            @functools.partial(gxc.jit, static_argnums=0)
+            def twice(self, x):
+                return x + x
+        tree_equal(Model().twice(np.ones(3, np.float32)), np.full(3, 2, np.float32))
 
     def test_memory_that_runs_read_is_held(self):
         class OnGpu:
