@@ -108,6 +108,14 @@ static bool is_no_program(int error)
     return error == ENOENT || error == ENOEXEC || error == EACCES || error == ENOTDIR;
 }
 
+/* What the loader of programs says where it had no file number or no memory. */
+static bool lacks_system(const char *log)
+{
+    return strstr(log, ": Error 24") || strstr(log, "Too many open files") ||
+           strstr(log, ": Error 12") || strstr(log, "Cannot allocate memory") ||
+           strstr(log, "failed to map segment");
+}
+
 /* What `ptxas --version` or that of another of NVIDIA's programs prints; NULL if it does not run. */
 static const char *ask_version(Arena *a, const char *path)
 {
@@ -123,8 +131,13 @@ static const char *ask_version(Arena *a, const char *path)
     if (!has_failed)
         rewind(f);
     size_t n = has_failed ? 0 : fread(text, 1, 1023, f);
+    text[n] = '\0';
     has_failed |= ferror(f) != 0;
     int error = errno;
+    if (status > 0 && (lacks_system(text) || process_failure(status) == ASSEMBLER_LOST)) {
+        has_failed = true;
+        error = EAGAIN;
+    }
     fclose(f);
     errno = error;
     if (has_failed)

@@ -33,6 +33,7 @@ static bool call(Assembly *x, const char *ptx, AssembleForm form, Cubin *out,
     x->seconds += clock_seconds(CLOCK_THREAD_CPUTIME_ID) - t0 + out->seconds;
     x->wall += seconds_now() - wall;
     x->counts.cubin_misses++;
+    x->is_lost |= !is_done && out->failure == ASSEMBLER_LOST;
     int failed = has_cache && is_done
                      ? kernel_cache_keep_cubin(x->cache, x->arena, ptx, form, out)
                      : 0;

@@ -13,6 +13,7 @@ typedef struct Assembly {
     Cubin *parts;
     size_t part_count;
     const char *error; /* NULL: none */
+    bool is_lost;      /* another time there may be none */
     const char **warnings;
     size_t warning_count, warning_capacity;
     double seconds, wall; /* as in Build */

@@ -370,6 +370,8 @@ static bool link_pieces(Build *b, const char **out_error)
         const Assembly *x = &b->pieces[i].assembly;
         count += x->part_count;
         if (x->error != NULL) {
+            if (x->is_lost)
+                escape_throw(ESCAPE_MEMORY, "%s", x->error);
             *out_error = x->error;
             return false;
         }

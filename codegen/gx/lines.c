@@ -20,7 +20,10 @@ const SourceLines *source_lines(Arena *a, const Diag *d)
         if (d->text[i] == '\n')
             starts[count++] = i + 1;
     }
-    *lines = (SourceLines){.file = d->file, .starts = starts, .count = count};
+    char *file = arena_text(a, d->file, strlen(d->file));
+    for (char *p = file; (p = strchr(p, '"')) != NULL;)
+        *p = '\''; /* ptxas ends the name there, escaped or not */
+    *lines = (SourceLines){.file = file, .starts = starts, .count = count};
     return lines;
 }
 

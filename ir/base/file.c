@@ -324,5 +324,6 @@ void file_begin_process(const char *name)
     program = name;
     open_standard();
     signal(SIGXFSZ, do_nothing);
+    signal(SIGCHLD, SIG_DFL); /* ignored by who started it, ends of processes are lost */
     atexit(check_at_exit);
 }

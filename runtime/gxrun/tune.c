@@ -344,6 +344,14 @@ static int compare_entries(const void *x, const void *y)
     return order != 0 ? order : (int)b->is_new - (int)a->is_new;
 }
 
+static void free_entries(Entries *e)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        free(e->data[i].owned);
+    }
+    free(e->data);
+}
+
 static int write_entries(const char *path, const Entries *e)
 {
     char *text = NULL;
@@ -402,10 +410,7 @@ int tune_write(const Options *o, const char *lines, size_t size)
         qsort(e.data, e.count, sizeof *e.data, compare_entries);
         code = write_entries(o->tune, &e);
     }
-    for (size_t i = 0; i < e.count; i++) {
-        free(e.data[i].owned);
-    }
-    free(e.data);
+    free_entries(&e);
     json_destroy(measured);
     json_destroy(json);
     return code;
@@ -418,7 +423,13 @@ int tune_check(const Options *o, const gxrt_program *program)
         return complain(EXIT_WRONG, "%s", gxrt_last_error());
     }
     int code = EXIT_DONE;
-    json_destroy(read_file(o->tune, &code)); /* before anything is measured */
+    Entries e = {0};
+    Json *json = read_file(o->tune, &code); /* before anything is measured */
+    if (json) {
+        code = read_entries(o->tune, json, false, &e);
+    }
+    free_entries(&e);
+    json_destroy(json);
     if (code == EXIT_DONE && info.tunable_count == 0) {
         code = complain(EXIT_WRONG,
                         "%s has no kernels to choose from: compile it with gxc "
