@@ -9,6 +9,7 @@
  * sums of narrow floats, which kernels keep in f32, stay in f32 between the two.
  *
  * Needs: layouts, row-major inside. Keeps: values but for the order of sums. Ends: one sweep. */
+#include "ir/eval/eval.h"
 #include "passes/fusion/fusion.h"
 #include "passes/simplify/rewrite.h"
 
@@ -46,6 +47,8 @@ bool reduction_may_join_twice(const Instruction *reduce)
     case OP_AND:
     case OP_OR:
         return true;
+    case OP_XOR:
+        return inst_is_constant_scalar(initial, 0);
     case OP_ADD:
         return inst_is_constant_scalar(initial, 0) ||
                (!reduction_is_kept_wider(reduce) &&
@@ -57,11 +60,37 @@ bool reduction_may_join_twice(const Instruction *reduce)
     }
 }
 
+/* Several arrays, as of argmax: what reduces the initial values with themselves gives them, so they change nothing by
+ * joining again. */
+static bool initials_join_twice(Rewriter *r, const Instruction *reduce)
+{
+    enum { MOST_STEPS = 10000 };
+    uint32_t n = reduce->operand_count / 2, first = r->comp->instruction_count;
+    Computation *by = inst_called(reduce, 0);
+    Instruction **twice = ARENA_ARRAY(r->scratch, Instruction *, 2 * n);
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        twice[i] = reduce->operands[n + i % n];
+        if (twice[i]->op != OP_CONSTANT)
+            return false;
+    }
+    Instruction *call = rw_add(r, OP_CALL, by->root->shape, 2 * n, twice);
+    inst_set_computation(call, ATTR_TO_APPLY, by);
+    bool stay = true;
+    for (uint32_t i = 0; i < n && stay; i++) {
+        const Literal *l =
+            evaluate_constant(r->scratch, rw_element(r, call, i), 1, MOST_STEPS);
+        stay = l != NULL && literal_equal(l, twice[i]->literal);
+    }
+    computation_remove_from(r->comp, first);
+    return stay;
+}
+
 /* How many pieces the reduction wants: 1 if it is well as it is. */
 static int64_t wanted_pieces(const Instruction *reduce)
 {
     const Shape *from = reduce->operands[0]->shape;
-    int64_t elements = shape_elements(from), rows = shape_elements(reduce->shape);
+    int64_t elements = shape_elements(from),
+            rows = shape_elements(shape_leaf(reduce->shape, 0));
     if (rows == 0)
         return 1;
     int64_t columns = elements / rows;
@@ -96,15 +125,18 @@ static int64_t pieces_of(int64_t n, int64_t wanted)
     return wanted;
 }
 
-/* Reduces dimension `along` of x in `pieces` pieces; gives the new reduction. */
-static Instruction *split(Rewriter *r, Instruction *x, uint32_t along, int64_t pieces)
+/* Reduces dimension `along` of the arrays xs in `pieces` pieces; gives the new reduction. */
+static Instruction *split(Rewriter *r, Instruction **xs, uint32_t along, int64_t pieces)
 {
     Instruction *reduce = r->at;
     Intern *t = r->m->intern;
-    const Shape *from = x->shape;
-    Instruction *initial = reduce->operands[1];
-    if (reduction_is_kept_wider(reduce))
-        initial = rw_splat(r, shape_with_dtype(t, initial->shape, from->dtype), 0);
+    uint32_t n = reduce->operand_count / 2;
+    const Shape *from = xs[0]->shape;
+    Instruction **initials = reduce->operands + n, *wider;
+    if (reduction_is_kept_wider(reduce)) {
+        wider = rw_splat(r, shape_with_dtype(t, initials[0]->shape, from->dtype), 0);
+        initials = &wider;
+    }
     int64_t size = (from->dims[along] + pieces - 1) / pieces;
     int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
     int64_t *kept = ARENA_ARRAY(r->scratch, int64_t, (size_t)from->rank + 1);
@@ -123,18 +155,29 @@ static Instruction *split(Rewriter *r, Instruction *x, uint32_t along, int64_t p
             inner[inner_count++] = rank;
         dims[rank++] = d == along ? size : from->dims[d];
     }
-    x = rw_fill_up(r, x, initial, along, pieces * size - from->dims[along]);
-    const Shape *wide = shape_with_dims(t, from, rank, dims);
-    const Shape *result = shape_with_dtype(t, reduce->shape, from->dtype);
-    const Shape *partial = shape_with_dims(t, result, kept_rank, kept);
-    Instruction *cast = rw_unary(r, OP_BITCAST, wide, x);
+    Instruction **operands = ARENA_ARRAY(r->scratch, Instruction *, 2 * n);
+    Instruction **again = ARENA_ARRAY(r->scratch, Instruction *, 2 * n);
+    const Shape **partials = ARENA_ARRAY(r->scratch, const Shape *, n);
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *x =
+            rw_fill_up(r, xs[i], initials[i], along, pieces * size - from->dims[along]);
+        const Shape *result =
+            shape_with_dtype(t, shape_leaf(reduce->shape, i), x->shape->dtype);
+        partials[i] = shape_with_dims(t, result, kept_rank, kept);
+        operands[i] =
+            rw_unary(r, OP_BITCAST, shape_with_dims(t, x->shape, rank, dims), x);
+        operands[n + i] = again[n + i] = initials[i];
+    }
     if (reduction_is_kept_wider(reduce))
-        return rw_sum(r, result, rw_sum(r, partial, cast, inner_count, inner), 1,
+        return rw_sum(r, shape_with_dtype(t, reduce->shape, from->dtype),
+                      rw_sum(r, partials[0], operands[0], inner_count, inner), 1,
                       &piece_dim);
-    Instruction *first = rw_like(r, reduce, partial, 2, (Instruction *[]){cast, initial});
+    const Shape *made = n == 1 ? partials[0] : shape_tuple(t, n, partials);
+    Instruction *first = rw_like(r, reduce, made, 2 * n, operands);
     inst_set_ints(first, ATTR_DIMENSIONS, inner, inner_count);
-    Instruction *second =
-        rw_like(r, reduce, result, 2, (Instruction *[]){first, initial});
+    for (uint32_t i = 0; i < n; i++)
+        again[i] = n == 1 ? first : rw_element(r, first, i);
+    Instruction *second = rw_like(r, reduce, reduce->shape, 2 * n, again);
     inst_set_ints(second, ATTR_DIMENSIONS, &piece_dim, 1);
     return second;
 }
@@ -155,28 +198,35 @@ static uint32_t longest_reduced(const Instruction *reduce)
 /* In how many pieces, and along which dimension; 0: it is well as it is, or cannot be split. */
 static int64_t find_pieces(const Instruction *reduce, uint32_t *along)
 {
-    if (reduce->op != OP_REDUCE || reduce->operand_count != 2 ||
-        reduce->control_count != 0 || !shape_is_array(reduce->shape) ||
-        dtype_is_sub_byte(reduce->shape->dtype))
+    uint32_t n = reduce->operand_count / 2;
+    if (reduce->op != OP_REDUCE || reduce->control_count != 0 ||
+        (n == 1 && !reduction_may_join_twice(reduce)))
         return 0;
     const Shape *from = reduce->operands[0]->shape;
-    if (!shape_is_row_major(from) || !shape_is_row_major(reduce->shape) ||
-        shape_is_dynamic(from) || from->dtype != reduce->shape->dtype ||
-        !reduction_may_join_twice(reduce))
-        return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const Shape *x = reduce->operands[i]->shape, *s = shape_leaf(reduce->shape, i);
+        if (!shape_is_array(s) || dtype_is_sub_byte(s->dtype) || !shape_is_row_major(x) ||
+            !shape_is_row_major(s) || shape_is_dynamic(x) || x->dtype != s->dtype)
+            return 0;
+    }
     int64_t wanted = wanted_pieces(reduce);
     *along = longest_reduced(reduce);
     if (*along == from->rank)
         return 0;
     if (wanted > from->dims[*along])
         wanted = from->dims[*along];
-    return wanted < 4 ? 0 : pieces_of(from->dims[*along], wanted);
+    int64_t pieces = wanted < 4 ? 0 : pieces_of(from->dims[*along], wanted);
+    for (uint32_t d = 0; n > 1 && d < *along; d++) {
+        if (from->dims[d] > 1 && ints_contain(inst_ints(reduce, ATTR_DIMENSIONS), d))
+            return 0; /* pieces would not follow in the order of the elements */
+    }
+    return n > 1 && pieces > 0 && from->dims[*along] % pieces != 0 ? 0 : pieces;
 }
 
 bool reduction_wants_pieces(const Instruction *reduce)
 {
     uint32_t along;
-    return find_pieces(reduce, &along) != 0;
+    return reduce->operand_count == 2 && find_pieces(reduce, &along) != 0;
 }
 
 static Instruction *try_split(Instruction *reduce, void *context)
@@ -186,16 +236,19 @@ static Instruction *try_split(Instruction *reduce, void *context)
     int64_t pieces = find_pieces(reduce, &along);
     if (pieces == 0)
         return NULL;
-    Instruction *x = reduce->operands[0];
     Rewriter r = {.m = reduce->parent->module,
                   .comp = reduce->parent,
                   .scratch = cx->scratch,
                   .cx = cx,
                   .at = reduce};
+    if (reduce->operand_count > 2)
+        return initials_join_twice(&r, reduce)
+                   ? split(&r, reduce->operands, along, pieces)
+                   : NULL;
+    Instruction *x = reduce->operands[0];
     if (reduction_is_kept_wider(reduce))
         x = rw_in_type(&r, x, DT_F32);
-    Instruction *sum = split(&r, x, along, pieces);
-    return rw_convert(&r, reduce->shape, sum);
+    return rw_convert(&r, reduce->shape, split(&r, &x, along, pieces));
 }
 
 bool pass_split_reductions(Module *m, PassContext *cx)

@@ -159,6 +159,112 @@ static Instruction *reduce_window_one(Rewriter *r, Instruction *inst)
     return rw_like(r, reducer(inst)->root, inst->shape, 2, operands);
 }
 
+/* Windows that end some elements before each (begin behind it), as exclusive sums have -> cumulative ones, moved on
+ *
+ *   reduce-window(x, init), window={size=n pad=n_0}
+ *     =>  pad(reduce-window(x, init), init), padding=1_0, where the inner one has window={size=n pad=(n-1)_0} */
+static Instruction *reduce_window_moved(Rewriter *r, Instruction *inst)
+{
+    if (!is_plain(inst) || rw_is_zero_size(inst->shape) ||
+        rw_is_zero_size(inst->operands[0]->shape))
+        return NULL;
+    const Shape *s = inst->operands[0]->shape;
+    const Window *w = inst_window(inst);
+    PaddingDim *dims = ARENA_ARRAY(r->m->arena, PaddingDim, s->rank);
+    int64_t along = -1;
+    bool from_end = false;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        const WindowDim *d = &w->dims[i];
+        int64_t n = s->dims[i];
+        if (d->stride != 1 || d->base_dilation != 1 || d->window_dilation != 1)
+            return NULL;
+        if (d->size == 1 && d->pad_low == 0 && d->pad_high == 0)
+            continue;
+        bool is_after = d->pad_low >= n && d->pad_high <= 0 && d->pad_high > -n,
+             is_before = d->pad_high >= n && d->pad_low <= 0 && d->pad_low > -n;
+        if (along >= 0 || d->size != n || (!is_after && !is_before))
+            return NULL;
+        along = i;
+        from_end = is_before;
+        dims[i].low = is_after ? d->pad_low - (n - 1) : d->pad_low;
+        dims[i].high = is_before ? d->pad_high - (n - 1) : d->pad_high;
+    }
+    if (along < 0)
+        return NULL;
+    const Shape *scanned = shape_with_dims(r->m->intern, inst->shape, s->rank, s->dims);
+    Instruction *scan = rw_like(r, inst, scanned, 2, inst->operands);
+    rw_set_cumulative(r, scan, along, from_end);
+    Padding *padding = ARENA_NEW(r->m->arena, Padding);
+    *padding = (Padding){s->rank, dims};
+    Instruction *pad = rw_binary(r, OP_PAD, inst->shape, scan, inst->operands[1]);
+    inst_set(pad, (Attr){.id = ATTR_PADDING, .padding = padding});
+    return pad;
+}
+
+/* The initial value changes nothing by joining again, nor do partial results round. */
+static bool joins_again(const Instruction *inst)
+{
+    DType t = inst->shape->dtype;
+    switch (rw_reducer_op(reducer(inst))) {
+    case OP_MAXIMUM:
+    case OP_MINIMUM:
+    case OP_AND:
+    case OP_OR:
+        return true;
+    case OP_ADD:
+        return inst_is_constant_scalar(inst->operands[1], 0) &&
+               (!dtype_is_float(t) || dtype_info[t].bits >= 32);
+    default:
+        return false;
+    }
+}
+
+/* Large windows in several dimensions, as of summed areas: in one of them, then in the others. Each element then takes as
+ * many steps as the sides of its window are long, not their product. */
+static Instruction *reduce_window_apart(Rewriter *r, Instruction *inst)
+{
+    enum { LEAST_WINDOW = 256 };
+    if (!is_plain(inst) || rw_is_zero_size(inst->shape) ||
+        rw_is_zero_size(inst->operands[0]->shape) || !joins_again(inst))
+        return NULL;
+    const Window *w = inst_window(inst);
+    uint32_t rank = w->rank, wide = 0, at = rank;
+    int64_t elements = 1;
+    for (uint32_t i = rank; i-- > 0;) {
+        if (w->dims[i].size == 1)
+            continue;
+        wide++;
+        at = i;
+        if (elements < LEAST_WINDOW)
+            elements *= w->dims[i].size < LEAST_WINDOW ? w->dims[i].size : LEAST_WINDOW;
+    }
+    if (wide < 2 || elements < LEAST_WINDOW)
+        return NULL;
+    WindowDim *parts[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        parts[k] = ARENA_ARRAY(r->m->arena, WindowDim, rank);
+        for (uint32_t i = 0; i < rank; i++)
+            parts[k][i] = (i == at) == (k == 0) ? w->dims[i]
+                                                : (WindowDim){.size = 1,
+                                                              .stride = 1,
+                                                              .base_dilation = 1,
+                                                              .window_dilation = 1};
+    }
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, rank);
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = i == at ? inst->shape->dims[i] : inst->operands[0]->shape->dims[i];
+    const Shape *s = shape_with_dims(r->m->intern, inst->shape, rank, dims);
+    Instruction *x = inst->operands[0];
+    for (uint32_t k = 0; k < 2; k++) {
+        Window *part = ARENA_NEW(r->m->arena, Window);
+        *part = (Window){rank, parts[k]};
+        x = rw_like(r, inst, k == 0 ? s : inst->shape, 2,
+                    (Instruction *[]){x, inst->operands[1]});
+        inst_set(x, (Attr){.id = ATTR_WINDOW, .window = part});
+    }
+    return x;
+}
+
 /* sort along a dimension of size 0 or 1 -> the operands */
 static Instruction *sort_one(Rewriter *r, Instruction *inst)
 {
@@ -177,6 +283,8 @@ const Rule rules_reduce[] = {
     {OP_REDUCE, "reduce_transpose", reduce_transpose},
     {OP_REDUCE, "reduce_reshape", reduce_reshape},
     {OP_REDUCE_WINDOW, "reduce_window_one", reduce_window_one},
+    {OP_REDUCE_WINDOW, "reduce_window_moved", reduce_window_moved},
+    {OP_REDUCE_WINDOW, "reduce_window_apart", reduce_window_apart},
     {OP_SORT, "sort_one", sort_one},
     {0},
 };

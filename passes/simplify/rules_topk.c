@@ -16,8 +16,14 @@
 enum { MOST_K = 1024, LEAST_PART = 4 };
 
 /* Of rows that are cut, as passes/fusion/split.c does it where a reduction has one operand: elements of a row, and of a
- * piece, and how many pieces there are. */
-enum { LONG_ROW = 1 << 16, LEAST_PIECE = 4096, LEAST_PIECES = 4, MOST_PIECES = 1024 };
+ * piece, and how many pieces there are; where each gives k. */
+enum {
+    LONG_ROW = 1 << 16,
+    LEAST_PIECE = 4096,
+    LEAST_PIECES = 4,
+    MOST_PIECES = 1024,
+    MOST_BEST = 128
+};
 
 /* How many of a row a slice takes from its start, everything of the other dimensions; 0: it is another slice. */
 static int64_t first_of_rows(const Instruction *slice, const Shape *s)
@@ -274,8 +280,52 @@ static Instruction *first_of_row(Rewriter *r, Instruction *inst)
     return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
 }
 
+/* Rows of which topk's kernel would have so few that most of a GPU is idle: the best of pieces, and of those the best. Among
+ * equal ones those of earlier pieces stand first, as they do in the row.
+ *
+ *   topk(x[n]), k  =>  (v, i) = topk(x[p,n/p]), k; (w, j) = topk(v[p k]), k; tuple(w, (i + n/p iota)[p k] at j) */
+static Instruction *best_of_pieces(Rewriter *r, Instruction *inst)
+{
+    Instruction *x = inst->operands[0];
+    const Shape *s = x->shape;
+    int64_t k = inst_int(inst, ATTR_K, 0);
+    bool is_largest = inst_int(inst, ATTR_LARGEST, 1) != 0;
+    if (k < 2 || k > MOST_K || !rw_is_static(s) || s->rank == 0 ||
+        dtype_is_complex(s->dtype) || shape_elements(s) == 0 ||
+        shape_leaf(inst->shape, 1)->dtype != DT_S32)
+        return NULL;
+    uint32_t last = s->rank - 1;
+    int64_t n = s->dims[last], rows = shape_elements(s) / n, pieces = pieces_of_row(s);
+    while (pieces > 1 && (pieces * rows > MOST_BEST || n / pieces < LEAST_PART * k))
+        pieces /= 2;
+    if (pieces < LEAST_PIECES)
+        return NULL;
+    if (n % pieces != 0) /* what fills it up stands behind its equals */
+        x = rw_fill_up(r, x, last_of_all(r, s->dtype, is_largest), last,
+                       pieces - n % pieces);
+    int64_t size = x->shape->dims[last] / pieces;
+    Instruction *best = topk_of(r, cut(r, x, pieces), k, is_largest);
+    Instruction *values = rw_element(r, best, 0), *at = rw_element(r, best, 1);
+    Instruction *begin = rw_add(r, OP_IOTA, at->shape, 0, NULL);
+    inst_set_int(begin, ATTR_IOTA_DIMENSION, last);
+    begin = rw_binary(r, OP_MULTIPLY, at->shape, begin, rw_splat_int(r, at->shape, size));
+    at = rw_binary(r, OP_ADD, at->shape, at, begin);
+    int64_t *dims = ARENA_ARRAY(r->scratch, int64_t, s->rank);
+    for (uint32_t d = 0; d < s->rank; d++)
+        dims[d] = d == last ? pieces * k : s->dims[d];
+    values = rw_reshape(r, rw_shape(r, s->dtype, s->rank, dims), values);
+    at = rw_reshape(r, rw_shape(r, DT_S32, s->rank, dims), at);
+    Instruction *chosen = topk_of(r, values, k, is_largest);
+    Instruction *where = rw_element(r, chosen, 1);
+    Instruction *parts[2] = {rw_element(r, chosen, 0), take(r, where->shape, at, where)};
+    for (uint32_t i = 0; i < 2; i++)
+        parts[i] = rw_reshape(r, shape_leaf(inst->shape, i), parts[i]);
+    return rw_add(r, OP_TUPLE, inst->shape, 2, parts);
+}
+
 const Rule rules_topk[] = {
     {OP_SLICE, "slice_sort", slice_sort},
     {OP_TOPK, "first_of_row", first_of_row},
+    {OP_TOPK, "best_of_pieces", best_of_pieces},
     {0},
 };
