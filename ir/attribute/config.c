@@ -392,6 +392,13 @@ bool config_has_text(const Instruction *inst)
     return config_of(inst)->text.length != 0;
 }
 
+bool config_same(const Instruction *a, const Instruction *b)
+{
+    Bytes x = config_text(a), y = config_text(b);
+    return x.length == y.length &&
+           (x.length == 0 || memcmp(x.data, y.data, x.length) == 0);
+}
+
 static bool may_have(const Instruction *inst, ConfigKey key)
 {
     switch (rows[key].who) {

@@ -56,6 +56,7 @@ const Config *config_parse(Arena *a, const char *text, size_t length);
 /* The text as it stands, for whom it is not ours; empty: it has none. */
 Bytes config_text(const Instruction *inst);
 bool config_has_text(const Instruction *inst);
+bool config_same(const Instruction *a, const Instruction *b); /* the same text, or none */
 /* What protobuf's reader takes beside JSON, names without quotes and a comma behind the last entry, written as JSON; anything
  * else as it stands. Lives in `a`. */
 Bytes config_json(const Instruction *inst, Arena *a);

@@ -1,6 +1,7 @@
 /* In which order computations and instructions are printed (sections 10.3 and 10.4). */
 #include <string.h>
 
+#include "ir/attribute/config.h"
 #include "ir/base/bug.h"
 #include "ir/print/printer.h"
 
@@ -35,9 +36,10 @@ static bool is_one_operation(const Computation *comp)
            root->op != OP_SEND && root->op != OP_RECV;
 }
 
-static bool same_attr(const Instruction *a, const Instruction *b, AttrId id)
+static bool same_frontend_attributes(const Instruction *a, const Instruction *b)
 {
-    const Attr *x = inst_attr(a, id), *y = inst_attr(b, id);
+    const Attr *x = inst_attr(a, ATTR_FRONTEND_ATTRIBUTES),
+               *y = inst_attr(b, ATTR_FRONTEND_ATTRIBUTES);
     return x == NULL || y == NULL ? x == y : attr_equal(x, y);
 }
 
@@ -47,10 +49,9 @@ static bool keeps_apart(const Instruction *start, const Instruction *root)
 {
     bool aliases = root->op == OP_FUSION || root->op == OP_CUSTOM_CALL;
     return (aliases && inst_has(start, ATTR_OUTPUT_TO_OPERAND_ALIASING)) ||
-           inst_has(root, ATTR_SHARDING) ||
-           !same_attr(start, root, ATTR_BACKEND_CONFIG) ||
+           inst_has(root, ATTR_SHARDING) || !config_same(start, root) ||
            (inst_has(start, ATTR_FRONTEND_ATTRIBUTES) &&
-            !same_attr(start, root, ATTR_FRONTEND_ATTRIBUTES));
+            !same_frontend_attributes(start, root));
 }
 
 /* The start gives all operands of the operation: the sugar of one that leaves some to an update
