@@ -65,25 +65,44 @@ static Instruction *neutral(Statics *st, const Instruction *inst, Sized *const *
     }
 }
 
-/* The reducer of pairs: an element, and whether it is there. */
-static Computation *reducer_of_present(Statics *st, Computation *f)
+/* The reducer of one more array: elements, and whether they are there. */
+static Computation *reducer_of_present(Statics *st, Computation *f, uint32_t n)
 {
     Module *m = st->r.m;
     Computation *comp = module_add_computation(m, "reduce_present");
-    const Shape *s = f->root->shape, *pred = shape_scalar(m->intern, DT_PRED);
-    const Shape *shapes[2] = {s, pred};
-    Instruction *a = computation_add_parameter(comp, 0, s, NULL);
-    Instruction *has_a = computation_add_parameter(comp, 1, pred, NULL);
-    Instruction *b = computation_add_parameter(comp, 2, s, NULL);
-    Instruction *has_b = computation_add_parameter(comp, 3, pred, NULL);
-    Instruction *both = add2(comp, OP_CALL, a, b);
+    const Shape *pred = shape_scalar(m->intern, DT_PRED);
+    const Shape **shapes = ARENA_ARRAY(st->r.scratch, const Shape *, n + 1u);
+    Instruction **p = ARENA_ARRAY(st->r.scratch, Instruction *, 2 * (size_t)n + 2);
+    Instruction **operands = ARENA_ARRAY(st->r.scratch, Instruction *, 2 * (size_t)n);
+    Instruction **parts = ARENA_ARRAY(st->r.scratch, Instruction *, n + 1u);
+    for (uint32_t i = 0; i <= n; i++)
+        shapes[i] = i < n ? f->parameters[i]->shape : pred;
+    for (uint32_t k = 0; k < 2 * n + 2; k++)
+        p[k] = computation_add_parameter(comp, k, shapes[k % (n + 1)], NULL);
+    Instruction *has_a = p[n], *has_b = p[2 * n + 1];
+    for (uint32_t i = 0; i < n; i++) {
+        operands[i] = p[i];
+        operands[n + i] = p[n + 1 + i];
+    }
+    Instruction *both =
+        computation_add(comp, OP_CALL, f->root->shape, 2 * n, operands, NULL);
     inst_set_computation(both, ATTR_TO_APPLY, f);
-    Instruction *of_a[3] = {has_b, both, a};
-    Instruction *of_b[3] = {has_a, computation_add(comp, OP_SELECT, s, 3, of_a, NULL), b};
-    Instruction *parts[2] = {computation_add(comp, OP_SELECT, s, 3, of_b, NULL),
-                             add2(comp, OP_OR, has_a, has_b)};
-    comp->root = computation_add(comp, OP_TUPLE, shape_tuple(m->intern, 2, shapes), 2,
-                                 parts, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        Instruction *joined = both;
+        if (shape_is_tuple(both->shape)) {
+            joined =
+                computation_add(comp, OP_GET_TUPLE_ELEMENT, shapes[i], 1, &both, NULL);
+            inst_set_int(joined, ATTR_INDEX, i);
+        }
+        Instruction *of_a[3] = {has_b, joined, p[i]};
+        Instruction *of_b[3] = {
+            has_a, computation_add(comp, OP_SELECT, shapes[i], 3, of_a, NULL),
+            p[n + 1 + i]};
+        parts[i] = computation_add(comp, OP_SELECT, shapes[i], 3, of_b, NULL);
+    }
+    parts[n] = add2(comp, OP_OR, has_a, has_b);
+    comp->root = computation_add(comp, OP_TUPLE, shape_tuple(m->intern, n + 1, shapes),
+                                 n + 1, parts, NULL);
     return comp;
 }
 
@@ -96,27 +115,38 @@ static bool is_known(OpCode op)
 
 /* A reducer of which nothing is known but that it joins two elements: it gets none that are not there.
  * NULL: all are there, or the reducer is known. */
-static Instruction *reduce_present(Statics *st, const Instruction *inst, const Sized *x,
-                                   Instruction *init, const Ints *dims)
+static Instruction *reduce_present(Statics *st, const Instruction *inst, Sized *const *x,
+                                   const Ints *dims)
 {
     Intern *t = st->r.m->intern;
     Computation *by = inst_called(inst, 0);
-    DType type = by->root->shape->dtype;
-    if (inst->operand_count != 2 || is_known(operation_on(inst, 0)) ||
-        by->parameters[0]->shape->dtype != type ||
-        by->parameters[1]->shape->dtype != type || x->inst->shape->dtype != type ||
-        init->shape->dtype != type)
-        return NULL;
-    Instruction *mask = sized_mask(st, x, dims);
+    uint32_t n = inst->operand_count / 2;
+    bool is_all_known = true;
+    for (uint32_t i = 0; i < n; i++) {
+        DType type = shape_leaf(by->root->shape, i)->dtype;
+        is_all_known = is_all_known && is_known(operation_on(inst, i));
+        if (by->parameters[i]->shape->dtype != type ||
+            by->parameters[n + i]->shape->dtype != type ||
+            x[i]->inst->shape->dtype != type || x[n + i]->inst->shape->dtype != type)
+            return NULL;
+    }
+    Instruction *mask = is_all_known ? NULL : sized_mask(st, x[0], dims);
     if (mask == NULL)
         return NULL;
-    const Shape *s = dynamic_bounds(t, inst->shape);
-    const Shape *shapes[2] = {s, shape_with_dtype(t, s, DT_PRED)};
-    Instruction *operands[4] = {x->inst, mask, init,
-                                rw_splat_int(&st->r, shape_scalar(t, DT_PRED), 1)};
-    Instruction *all = rw_like(&st->r, inst, shape_tuple(t, 2, shapes), 4, operands);
-    inst_set_computation(all, ATTR_TO_APPLY, reducer_of_present(st, by));
-    return sized_element(st, all, 0);
+    const Shape **shapes = ARENA_ARRAY(st->r.scratch, const Shape *, n + 1u);
+    Instruction **operands = ARENA_ARRAY(st->r.scratch, Instruction *, 2 * (size_t)n + 2);
+    for (uint32_t i = 0; i < n; i++) {
+        shapes[i] = dynamic_bounds(t, shape_leaf(inst->shape, i));
+        operands[i] = x[i]->inst;
+        operands[n + 1 + i] = x[n + i]->inst;
+    }
+    shapes[n] = shape_with_dtype(t, shapes[0], DT_PRED);
+    operands[n] = mask;
+    operands[2 * n + 1] = rw_splat_int(&st->r, shape_scalar(t, DT_PRED), 1);
+    Instruction *all =
+        rw_like(&st->r, inst, shape_tuple(t, n + 1, shapes), 2 * n + 2, operands);
+    inst_set_computation(all, ATTR_TO_APPLY, reducer_of_present(st, by, n));
+    return all;
 }
 
 bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *out)
@@ -126,6 +156,7 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
     Sized *masked = ARENA_ARRAY(st->r.scratch, Sized, count + 1u);
     Sized **operands = ARENA_ARRAY(st->r.scratch, Sized *, inst->operand_count + 1u);
     memcpy(operands, x, inst->operand_count * sizeof *operands);
+    Instruction *present = reduce_present(st, inst, x, &dims);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t at = 0;
         out[k].sizes = sized_scratch(st, x[k]->inst->shape->rank);
@@ -133,17 +164,20 @@ bool sized_reduce(Statics *st, const Instruction *inst, Sized *const *x, Sized *
             if (!ints_contain(dims, d))
                 out[k].sizes[at++] = sized_has(x[k], d) ? x[k]->sizes[d] : NULL;
         }
+        if (present != NULL) {
+            out[k].inst = sized_element(st, present, k);
+            continue;
+        }
         masked[k] = *x[k];
         masked[k].sizes = x[0]->sizes; /* the first one says what is there */
         if (operation_on(inst, k) == OP_ADD && x[k]->inst->shape->dtype == DT_F8E8M0FNU &&
             sized_mask(st, &masked[k], &dims) != NULL)
             return false; /* it has no 0 */
-        out[k].inst = reduce_present(st, inst, x[k], x[count + k]->inst, &dims);
-        if (out[k].inst != NULL)
-            return true; /* of one array only */
         masked[k].inst = sized_masked(st, &masked[k], &dims, neutral(st, inst, x, k));
         operands[k] = &masked[k];
     }
+    if (present != NULL)
+        return true;
     Instruction *all = sized_again(st, inst, operands);
     for (uint32_t k = 0; k < count; k++)
         out[k].inst = sized_element(st, all, k);

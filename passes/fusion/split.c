@@ -60,26 +60,59 @@ bool reduction_may_join_twice(const Instruction *reduce)
     }
 }
 
-/* Several arrays, as of argmax: what reduces the initial values with themselves gives them, so they change nothing by
- * joining again. */
-static bool initials_join_twice(Rewriter *r, const Instruction *reduce)
+/* What the reducer gives for values and others after them. */
+static Instruction *join(Rewriter *r, const Instruction *reduce, Instruction *const *xs,
+                         Instruction *const *ys)
+{
+    uint32_t n = reduce->operand_count / 2;
+    Computation *by = inst_called(reduce, 0);
+    Instruction **both = ARENA_ARRAY(r->scratch, Instruction *, 2 * n);
+    for (uint32_t i = 0; i < n; i++) {
+        both[i] = xs[i];
+        both[n + i] = ys[i];
+    }
+    Instruction *call = rw_add(r, OP_CALL, by->root->shape, 2 * n, both);
+    inst_set_computation(call, ATTR_TO_APPLY, by);
+    return call;
+}
+
+static const Literal *result_of(Rewriter *r, Instruction *call, uint32_t i)
 {
     enum { MOST_STEPS = 10000 };
+    return evaluate_constant(r->scratch, rw_element(r, call, i), 1, MOST_STEPS);
+}
+
+/* Several arrays, as of argmax: what reduces the initial values with themselves gives them, and it is the same to join
+ * them before or after some other values. So they change nothing by joining again, wherever. The first alone is not
+ * enough: of pairs (a, b) of a recurrence (0, c) is its own square, but forgets what was before it. */
+static bool initials_join_twice(Rewriter *r, const Instruction *reduce)
+{
+    enum { SAMPLES = 2 };
+    static const double sample[SAMPLES] = {1, 4}, of_pred[SAMPLES] = {1, 0};
     uint32_t n = reduce->operand_count / 2, first = r->comp->instruction_count;
-    Computation *by = inst_called(reduce, 0);
-    Instruction **twice = ARENA_ARRAY(r->scratch, Instruction *, 2 * n);
-    for (uint32_t i = 0; i < 2 * n; i++) {
-        twice[i] = reduce->operands[n + i % n];
-        if (twice[i]->op != OP_CONSTANT)
+    Instruction **initials = reduce->operands + n;
+    for (uint32_t i = 0; i < n; i++) {
+        if (initials[i]->op != OP_CONSTANT)
             return false;
     }
-    Instruction *call = rw_add(r, OP_CALL, by->root->shape, 2 * n, twice);
-    inst_set_computation(call, ATTR_TO_APPLY, by);
+    Instruction *twice = join(r, reduce, initials, initials);
     bool stay = true;
     for (uint32_t i = 0; i < n && stay; i++) {
-        const Literal *l =
-            evaluate_constant(r->scratch, rw_element(r, call, i), 1, MOST_STEPS);
-        stay = l != NULL && literal_equal(l, twice[i]->literal);
+        const Literal *l = result_of(r, twice, i);
+        stay = l != NULL && literal_equal(l, initials[i]->literal);
+    }
+    Instruction **xs = ARENA_ARRAY(r->scratch, Instruction *, n);
+    for (uint32_t k = 0; k < SAMPLES && stay; k++) {
+        for (uint32_t i = 0; i < n; i++) {
+            const Shape *s = initials[i]->shape;
+            xs[i] = rw_splat(r, s, s->dtype == DT_PRED ? of_pred[k] : sample[k]);
+        }
+        Instruction *after = join(r, reduce, initials, xs),
+                    *before = join(r, reduce, xs, initials);
+        for (uint32_t i = 0; i < n && stay; i++) {
+            const Literal *a = result_of(r, after, i), *b = result_of(r, before, i);
+            stay = a != NULL && b != NULL && literal_equal(a, b);
+        }
     }
     computation_remove_from(r->comp, first);
     return stay;

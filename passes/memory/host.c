@@ -22,6 +22,12 @@
 
 #define INDEX_DEPTH 16
 
+/* A number outside, as it is computed inside the call that was made last for it. */
+typedef struct Number {
+    Instruction *by;
+    size_t call; /* from 1 */
+} Number;
+
 typedef struct Host {
     Module *m;
     PassContext *cx;
@@ -31,6 +37,8 @@ typedef struct Host {
     const Instruction *
         *why;    /* [sets] what cannot be with memory of the host; NULL: nothing */
     bool **kept; /* [computations][instructions] MoveToHost that gets memory of its own */
+    Number *numbers; /* by id, in the computation that is looked at */
+    size_t number_capacity, calls;
 } Host;
 
 static bool is_to_host(const Instruction *inst)
@@ -214,7 +222,10 @@ typedef struct Outline {
     Computation *comp;
     Instruction **operands; /* of the call */
     uint32_t count;
-    Instruction **inside; /* [instructions outside] numbers that are computed inside */
+    size_t capacity;
+    Number *numbers; /* by id outside */
+    size_t call;
+    Arena *scratch;
 } Outline;
 
 static Instruction *outside(Outline *o, Instruction *value)
@@ -223,6 +234,8 @@ static Instruction *outside(Outline *o, Instruction *value)
         if (o->operands[i] == value)
             return o->comp->parameters[i];
     }
+    o->operands = arena_grow(o->scratch, o->operands, &o->capacity, (size_t)o->count + 1,
+                             sizeof *o->operands);
     o->operands[o->count] = value;
     return computation_add_parameter(o->comp, o->count++, value->shape, NULL);
 }
@@ -245,33 +258,30 @@ static Instruction *index_inside(Outline *o, Instruction *index, int depth)
 {
     if (index->op == OP_CONSTANT)
         return computation_add_constant(o->comp, index->literal, NULL);
-    if (o->inside[index->id] != NULL)
-        return o->inside[index->id];
+    Number *number = &o->numbers[index->id];
+    if (number->call == o->call)
+        return number->by;
     if (!is_index_arithmetic(index) || depth > INDEX_DEPTH)
         return outside(o, index);
     Instruction *operands[3];
     for (uint32_t i = 0; i < index->operand_count; i++)
         operands[i] = index_inside(o, index->operands[i], depth + 1);
-    o->inside[index->id] = computation_add_like(o->comp, index, index->shape,
-                                                index->operand_count, operands);
-    return o->inside[index->id];
-}
-
-/* Operands of an expression tree of that depth are no more than these. */
-static size_t operand_bound(const Instruction *inst)
-{
-    return (size_t)inst->operand_count + inst->parent->instruction_count;
+    *number = (Number){computation_add_like(o->comp, index, index->shape,
+                                            index->operand_count, operands),
+                       o->call};
+    return number->by;
 }
 
 /* A call, beside the program, of what `inst` does, or of a copy. */
-static Instruction *transfer(const Host *h, Instruction *inst, OpCode op)
+static Instruction *transfer(Host *h, Instruction *inst, OpCode op)
 {
     Module *m = h->m;
     Outline o = {.comp = module_add_computation(m, "host_transfer"),
-                 .operands =
-                     ARENA_ARRAY(h->cx->scratch, Instruction *, operand_bound(inst)),
-                 .inside = ARENA_ARRAY(h->cx->scratch, Instruction *,
-                                       inst->parent->instruction_count + 1u)};
+                 .call = ++h->calls,
+                 .scratch = h->cx->scratch};
+    h->numbers = arena_grow(h->cx->scratch, h->numbers, &h->number_capacity,
+                            inst->parent->instruction_count, sizeof *h->numbers);
+    o.numbers = h->numbers;
     o.comp->execution_thread = inst->parent->execution_thread;
     uint32_t arrays = op == OP_DYNAMIC_UPDATE_SLICE ? 2 : 1;
     Instruction **operands =
@@ -296,7 +306,7 @@ static Instruction *transfer(const Host *h, Instruction *inst, OpCode op)
 
 static Instruction *transferred(Instruction *inst, void *context)
 {
-    const Host *h = context;
+    Host *h = context;
     Instruction *from = inst->operand_count != 0 ? inst->operands[0] : NULL;
     if (is_to_device(inst))
         return is_on_host(h, from, 0) ? transfer(h, inst, OP_COPY) : from;

@@ -255,6 +255,10 @@ static Instruction *reduce_window_apart(Rewriter *r, Instruction *inst)
         dims[i] = i == at ? inst->shape->dims[i] : inst->operands[0]->shape->dims[i];
     const Shape *s = shape_with_dims(r->m->intern, inst->shape, rank, dims);
     Instruction *x = inst->operands[0];
+    int64_t between; /* padding makes one side long before the other one gets short */
+    if (!shape_element_count(s, &between) ||
+        between / 2 > shape_elements(x->shape) / 2 + shape_elements(inst->shape) / 2 + 1)
+        return NULL;
     for (uint32_t k = 0; k < 2; k++) {
         Window *part = ARENA_NEW(r->m->arena, Window);
         *part = (Window){rank, parts[k]};
